@@ -1,0 +1,34 @@
+#pragma once
+// The compute port over the cost model: FIFO streams a GPU, copies as flows over PCIe and host
+// memory.
+
+#include <memory>
+
+#include "sim/gpu/cost_model.h"
+#include "sim/net/fluid_network.h"
+#include "sim/port/compute.h"
+#include "sim/port/trace.h"
+
+namespace kvlane {
+
+class SimCompute final : public Compute {
+ public:
+  SimCompute(EventLoop& loop, FluidNetwork& network, TraceSink* trace);
+  ~SimCompute() override;
+
+  // `model` outlives this. host_memory: the link that copies and gathers of this GPU's host share.
+  GpuId add_gpu(const CostModel& model, LinkId host_to_device, LinkId device_to_host,
+                LinkId host_memory);
+
+  void post(GpuId gpu, Stream stream, const Work& work, Callback completion) override;
+  void copy(const CopySpec& copy, Callback completion) override;
+  Duration estimate(GpuId gpu, const Work& work) const override;
+
+  Duration busy(GpuId gpu) const;  // of the compute stream, up to now
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace kvlane
