@@ -1,0 +1,35 @@
+#pragma once
+// The subcommands. Each gets its own words (argv after the subcommand), writes its answer to stdout and
+// everything else to stderr, and returns the exit status; bad input is thrown as InputError and bad
+// usage as UsageError, both caught in main (status 2).
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace kvlane::cli {
+
+struct Context {
+  std::string preset_dir;          // .../scenarios
+  bool stderr_is_terminal = false;
+  int columns = 100;               // of the terminal
+};
+
+// Wrong command-line words; what() is one line.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+using Args = std::vector<std::string>;
+
+int run_command(const Args& args, const Context& context);
+int validate_command(const Args& args, const Context& context);
+int list_command(const Args& args, const Context& context);
+int show_command(const Args& args, const Context& context);
+int schema_command(const Args& args, const Context& context);
+int compare_command(const Args& args, const Context& context);
+int sweep_command(const Args& args, const Context& context);
+int paper_command(const Args& args, const Context& context);
+
+}  // namespace kvlane::cli
