@@ -1,7 +1,8 @@
 #pragma once
 // Where the KV of one request lies: layers of blocks. Block m of a layer is the same share of the
 // prompt in every layer, ceil(tokens / M) tokens of it (system.md 2), with K and V of all kv heads
-// of those tokens, contiguous. A windowed layer holds its last `window` tokens only.
+// of those tokens, contiguous. A windowed layer holds the prompt's last `window` tokens only; a
+// linear layer's state is one block (number 0) without tokens.
 
 #include <cstdint>
 #include <vector>
@@ -15,8 +16,9 @@ struct LayerLayout {
   bool dense = false;            // needed whole at the first step (layers 0 and 1, windows, states)
   std::int64_t first_token = 0;  // of the prompt, that the layer still holds
   std::int64_t tokens = 0;       // that it holds
-  std::int64_t kv_heads = 0;     // rows a token
-  std::int64_t row_bytes = 0;    // K and V of one token and kv head, as stored (16 bit)
+  std::int64_t kv_heads = 0;     // rows a token (1 for latent, 0 for linear)
+  std::int64_t key_width = 0;    // elements of K in a row
+  std::int64_t row_bytes = 0;    // K and V of one token and kv head, as the model stores them
   std::int64_t block_count = 0;  // blocks with at least one token held
   std::int64_t first_block = 0;  // the first of them
   std::int64_t offset = 0;       // bytes from the start of the request's region
@@ -37,6 +39,10 @@ class KvLayout {
   std::int64_t block_tokens(std::size_t l, std::int64_t m) const;
   Bytes block_bytes(std::size_t l, std::int64_t m) const;
   std::int64_t block_offset(std::size_t l, std::int64_t m) const;
+  // Rows of a block: its tokens x kv heads.
+  std::int64_t block_rows(std::size_t l, std::int64_t m) const {
+    return block_tokens(l, m) * layers_[l].kv_heads;
+  }
   Bytes total_bytes() const { return total_; }
   std::int64_t total_blocks() const { return total_blocks_; }  // over all layers
   Bytes dense_bytes() const { return dense_; }                 // of the layers marked dense

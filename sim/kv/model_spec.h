@@ -22,11 +22,13 @@ struct LayerSpec {
   std::int64_t query_heads = 0;
   std::int64_t kv_heads = 0;               // 1 for latent
   std::int64_t head_dim = 0;               // of queries and keys
+  std::int64_t value_head_dim = 0;         // of values, as the attention kernel sees them
   std::int64_t k_width = 0;                // elements a kv head stores for K (latent: rank + rope)
   std::int64_t v_width = 0;                // for V (latent: 0, V is made from the same vector)
   std::int64_t window = 0;                 // tokens, windowed only
   Bytes state{0};                          // linear only: bytes a request
   std::int64_t attention_parameters = 0;   // Q, K, V, O projections
+  std::int64_t other_parameters = 0;       // norms and biases
   std::int64_t ffn_parameters = 0;         // all experts and the router
   std::int64_t ffn_active_parameters = 0;  // those that one token uses
   std::int64_t ffn_experts = 0;            // routed experts, 0: dense
@@ -69,7 +71,7 @@ KvFootprint kv_footprint(const ModelSpec& model, bool windows_as_full);
 // Bytes of a request of `tokens` tokens, per layer windows respected.
 Bytes kv_bytes(const ModelSpec& model, std::int64_t tokens, bool windows_as_full);
 
-// Parameters of the whole model, and of the layers alone.
+// Parameters of the whole model (text part), and of its layers alone, norms included.
 std::int64_t parameter_count(const ModelSpec& model);
 std::int64_t body_parameter_count(const ModelSpec& model);
 

@@ -26,7 +26,7 @@ enum class WorkKind : std::uint8_t {
   decode_ffn,        // O projection and FFN of batch tokens, collectives
   decode_head,       // LM head and sampling of batch tokens
   host_step,         // scheduler and launch overhead of an iteration
-  gather_host,       // rows copied together in host memory (CPU)
+  gather_host,       // rows copied together in host memory; the CPU's, no stream waits for it
 };
 
 // Shapes of one piece of work; fields that a kind does not name stay 0.
@@ -38,10 +38,13 @@ struct Work {
   std::int64_t context_tokens =
       0;                           // prefill: keys per query at the end; decode: sum over the batch
   std::int64_t attended_rows = 0;  // (row, kv head) pairs over the batch
-  std::int64_t elements = 0;
-  Bytes bytes{0};             // gather_host
-  std::int32_t kv_bits = 16;  // payload of the KV that the kernel reads
-  RequestId request;          // for the trace
+  std::int64_t elements = 0;       // quantise, dequantise
+  Bytes bytes{0};                  // gather_host
+  std::int32_t kv_bits = 16;    // payload of the KV that the kernel reads; 16: as stored, 2: HACK
+  std::int32_t partition = 64;  // kv_bits 2: tokens that share a scale (HACK's Pi)
+  std::int32_t selector_bytes = 0;  // select, build_metadata: metadata a (row, kv head)
+  bool hashed = false;              // select, build_metadata: HATA codes, else InfiniGen's keys
+  RequestId request;                // for the trace
   std::int32_t iteration = -1;
 };
 
