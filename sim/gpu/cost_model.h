@@ -4,9 +4,7 @@
 // (KernelTable), the formula stays outside.
 
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "sim/gpu/gpu_spec.h"
 #include "sim/kv/model_spec.h"
@@ -26,7 +24,15 @@ enum class KernelClass : std::uint8_t {
   collective
 };
 
-// A measured table that overrides the formula where it covers the shape.
+// A measured table that overrides the formula where it covers the shape. The three numbers, per
+// tensor-parallel rank:
+//   gemm               m, n, k
+//   prefill_attention  tokens, query heads, head width
+//   prefix_attention   new tokens, cached tokens, query heads
+//   decode_attention   sequences, bytes of KV read, query heads a kv head
+//   selection          sequences, metadata bytes read, 1 for codes or 0 for partial keys
+//   quantise           elements, bits, 0
+//   collective         bytes, ranks, 0
 class KernelTable {
  public:
   virtual ~KernelTable() = default;
@@ -35,14 +41,22 @@ class KernelTable {
                          std::int64_t k) const = 0;
 };
 
+// One rank's part of an attention kernel over one sequence.
+struct AttentionShape {
+  std::int64_t heads = 0;     // query heads of the rank
+  std::int64_t kv_heads = 0;  // kv heads of the rank
+  std::int64_t width = 0;     // mean of the key's and the value's width
+  std::int64_t window = 0;    // 0: none
+};
+
 class CostModel {
  public:
   // `tp`: tensor-parallel degree; divides heads, weights and KV, and pays two all-reduces a layer.
-  // `windows_as_full` as in kv_layout.h. `selector_channels`: bytes of selection metadata a (row,
-  // kv head) that `select` reads.
+  // `windows_as_full` as in kv_layout.h. `table` outlives this.
   CostModel(GpuSpec gpu, ModelSpec model, int tp, bool windows_as_full,
             const KernelTable* table = nullptr);
 
+  // Throws std::logic_error for shapes that no model has (negative sizes, unknown layer).
   Duration duration(const Work& work) const;
   const GpuSpec& gpu() const { return gpu_; }
   const ModelSpec& model() const { return model_; }
@@ -50,14 +64,35 @@ class CostModel {
 
   // The building blocks, for tests and `kvlane show hardware`. Seconds.
   double gemm(std::int64_t m, std::int64_t n, std::int64_t k) const;
-  double prefill_attention(std::int64_t batch, std::int64_t heads, std::int64_t head_dim,
-                           std::int64_t tokens) const;
-  double prefix_attention(std::int64_t heads, std::int64_t head_dim, std::int64_t chunk,
+  // `tokens` new ones, none cached.
+  double prefill_attention(const AttentionShape& shape, std::int64_t tokens) const;
+  // `chunk` new tokens after `cached` ones.
+  double prefix_attention(const AttentionShape& shape, std::int64_t chunk,
                           std::int64_t cached) const;
   double decode_attention(double kv_bytes) const;
   double all_reduce(double bytes) const;
 
  private:
+  const LayerSpec& layer(const Work& work) const;
+  AttentionShape shape_of(const LayerSpec& layer) const;
+  double seconds(const Work& work) const;
+  // Smooth maximum of compute and memory time without the launch.
+  double roofline(double flops, double bytes) const;
+  double matrix(std::int64_t m, double parameters, std::int64_t k) const;
+  double moe(const LayerSpec& layer, std::int64_t m) const;
+  double elementwise(double bytes) const;
+  double others(double gemm_seconds, int kernels) const;
+  double qkv(const LayerSpec& layer, std::int64_t m) const;
+  double output_and_ffn(const LayerSpec& layer, std::int64_t m) const;
+  double attention(const LayerSpec& layer, std::int64_t chunk, std::int64_t cached) const;
+  double prefill_layer(const Work& work) const;
+  double decode_rows(const Work& work) const;
+  double head(std::int64_t batch) const;
+  double select(const Work& work) const;
+  double build_metadata(const Work& work) const;
+  double convert(const Work& work) const;
+  double from_table(KernelClass kernel, std::int64_t m, std::int64_t n, std::int64_t k) const;
+
   GpuSpec gpu_;
   ModelSpec model_;
   int tp_ = 1;

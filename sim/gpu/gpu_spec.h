@@ -1,8 +1,10 @@
 #pragma once
 // A GPU as numbers, each with where it comes from (scenarios/hardware/*.yaml).
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "sim/base/units.h"
 
@@ -31,9 +33,11 @@ struct GpuSpec {
   // w0)   2.2
   double prefill_t0 = 0, prefill_ec = 0, prefill_s0 = 0, prefill_w0 = 0;
   // Cached prefix: t = t0 + max(F/(ec P), kappa (kv + c/2 + 64))     2.3, kappa in seconds a token
-  double prefix_kappa = 0;
+  double prefix_t0 = 0, prefix_ec = 0, prefix_kappa = 0;
   // Decode attention: t = t0 + bytes/(em BW)                         2.4
   double decode_t0 = 0, decode_em = 0;
+  // HACK's kernel unpacks 2-bit values on the way: t = t0 + max(bytes/(em BW), elements/rate)
+  double hack_unpack_rate = 0;  // elements/s
   // Small kernels and launches.
   double small_kernel_t0 = 0;  // seconds each
   double elementwise_em = 0;   // share of the memory bandwidth
@@ -47,5 +51,8 @@ struct GpuSpec {
   std::map<std::string, std::string> source_text;
   std::map<std::string, Source> source;
 };
+
+// The least trusted class among the parameters; `assumed` when there are none.
+Source weakest_source(const GpuSpec& gpu);
 
 }  // namespace kvlane

@@ -1,6 +1,12 @@
 #pragma once
 // The compute port over the cost model: FIFO streams a GPU, copies as flows over PCIe and host
 // memory.
+//
+// The two streams of a GPU do not slow each other down. One direction of PCIe has one copy engine:
+// its copies run in the order posted, each after its fixed cost a launch; transfers by GPUDirect
+// share the direction's link with the copy that runs. gather_host belongs to the CPU: it waits for
+// no stream, one gather of a GPU at a time, and moves its bytes twice (read and write) through
+// host memory.
 
 #include <memory>
 
@@ -13,6 +19,8 @@ namespace kvlane {
 
 class SimCompute final : public Compute {
  public:
+  // Compute records are written when work is posted (its time is known then), copies and gathers
+  // when they end. `trace` may be null.
   SimCompute(EventLoop& loop, FluidNetwork& network, TraceSink* trace);
   ~SimCompute() override;
 

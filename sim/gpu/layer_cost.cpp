@@ -1,0 +1,275 @@
+// What a layer, a head and the selection of a model cost: which kernels, of which shapes.
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/check.h"
+#include "sim/gpu/cost_model.h"
+#include "sim/gpu/portable_math.h"
+#include "sim/kv/payload.h"
+
+namespace kvlane {
+namespace {
+
+double real(std::int64_t v) { return static_cast<double>(v); }
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Launches beside the GEMMs and attention: two norms, rotary embedding with the write of K and V,
+// activation, residual add. Splits into before and after attention.
+constexpr int kKernelsBeforeAttention = 2;
+constexpr int kKernelsAfterAttention = 3;
+constexpr int kSamplingKernels = 3;  // softmax, top-p, draw
+
+}  // namespace
+
+const LayerSpec& CostModel::layer(const Work& work) const {
+  KVLANE_CHECK(work.layer.is_valid() && work.layer.index() < model_.layers.size(),
+               "{} has no layer {}", model_.name, work.layer.value());
+  return model_.layers[work.layer.index()];
+}
+
+// Of one rank. Fewer kv heads than ranks: a head is kept on several. The latent is on every rank.
+AttentionShape CostModel::shape_of(const LayerSpec& layer) const {
+  AttentionShape shape;
+  shape.heads = divide_up(layer.query_heads, tp_);
+  shape.width = divide_up(layer.head_dim + layer.value_head_dim, 2);
+  // In prefill the latent is expanded to K and V of every head.
+  shape.kv_heads =
+      layer.attention == AttentionKind::latent ? shape.heads : divide_up(layer.kv_heads, tp_);
+  if (layer.attention == AttentionKind::windowed && !windows_as_full_) {
+    shape.window = layer.window;
+  }
+  return shape;
+}
+
+// y = x W for m tokens and `parameters` weights with k inputs.
+double CostModel::matrix(std::int64_t m, double parameters, std::int64_t k) const {
+  if (parameters <= 0) return 0;
+  return gemm(m, std::max<std::int64_t>(std::llround(parameters / real(k)), 1), k);
+}
+
+double CostModel::others(double gemm_seconds, int kernels) const {
+  return std::max(gpu_.other_share * gemm_seconds, kernels * gpu_.small_kernel_t0);
+}
+
+double CostModel::qkv(const LayerSpec& layer, std::int64_t m) const {
+  const double output = std::min(real(layer.query_heads * layer.value_head_dim * model_.hidden),
+                                 real(layer.attention_parameters));
+  return matrix(m, (real(layer.attention_parameters) - output) / tp_, model_.hidden);
+}
+
+// Routed experts: m tokens draw k of E experts each, so that E (1 - (1 - k/E)^m) of them are read
+// on average; router and shared experts always are.
+double CostModel::moe(const LayerSpec& layer, std::int64_t m) const {
+  const double experts = real(layer.ffn_experts);
+  const double per_token = std::min(real(layer.ffn_experts_per_token), experts);
+  const double idle_share = 1 - per_token / experts;
+  const double touched = experts * (1 - portable::pow(idle_share, real(m)));
+  const double idle_parameters = real(layer.ffn_parameters - layer.ffn_active_parameters);
+  const double per_expert = per_token < experts ? idle_parameters / (experts - per_token)
+                                                : real(layer.ffn_parameters) / experts;
+  const double shared = std::max(real(layer.ffn_active_parameters) - per_token * per_expert, 0.0);
+  const double weights = (shared + touched * per_expert) / tp_;
+  const double flops = 2 * real(m) * real(layer.ffn_active_parameters) / tp_;
+  const double activations = 2 * real(m) * real(model_.hidden) * 2 * (per_token + 1);
+  return 2 * gpu_.gemm_t0 + roofline(flops, weights * model_.weight_bytes + activations);
+}
+
+// Without what stands beside the GEMMs, and without collectives.
+double CostModel::output_and_ffn(const LayerSpec& layer, std::int64_t m) const {
+  const std::int64_t output_inputs = divide_up(layer.query_heads * layer.value_head_dim, tp_);
+  const double output =
+      std::min(real(output_inputs * model_.hidden), real(layer.attention_parameters));
+  double t = output_inputs > 0 ? matrix(m, output, output_inputs) : 0;
+  if (layer.ffn_experts > 0) return t + moe(layer, m);
+  // Two thirds up and gate, one third down; a plain FFN has the same FLOPs and weights.
+  const double ffn = real(layer.ffn_parameters) / tp_;
+  t += matrix(m, ffn * 2 / 3, model_.hidden);
+  t += gemm(m, model_.hidden, std::llround(ffn / 3 / real(model_.hidden)));
+  return t;
+}
+
+double CostModel::attention(const LayerSpec& layer, std::int64_t chunk, std::int64_t cached) const {
+  if (layer.attention == AttentionKind::linear) {
+    // Chunked scan: decay, update and read of the float32 state, 2 FLOPs each, a token.
+    const double flops = 6 * real(chunk) * real(layer.state.count()) / 4 / tp_;
+    const double traffic = 8 * real(chunk) * real(model_.hidden) / tp_;
+    return gpu_.prefill_t0 + flops / (gpu_.prefill_ec * gpu_.peak_flops) + elementwise(traffic);
+  }
+  const AttentionShape shape = shape_of(layer);
+  if (cached == 0) return prefill_attention(shape, chunk);
+  double t = prefix_attention(shape, chunk, cached);
+  if (layer.attention == AttentionKind::latent) {
+    // The cached latents are expanded again; those of the new tokens are part of the projections.
+    t += gemm(cached, shape.heads * (layer.head_dim + layer.value_head_dim), layer.k_width);
+  }
+  return t;
+}
+
+double CostModel::prefill_layer(const Work& work) const {
+  const LayerSpec& spec = layer(work);
+  const std::int64_t m = work.new_tokens;
+  if (m == 0) return 0;
+  KVLANE_CHECK(work.context_tokens >= m, "{} keys for {} new tokens", work.context_tokens, m);
+  const double gemms = qkv(spec, m) + output_and_ffn(spec, m);
+  const double collectives = 2 * all_reduce(2 * real(m) * real(model_.hidden));
+  return gemms + others(gemms, kKernelsBeforeAttention + kKernelsAfterAttention) +
+         attention(spec, m, work.context_tokens - m) + collectives;
+}
+
+double CostModel::decode_rows(const Work& work) const {
+  const LayerSpec& spec = layer(work);
+  if (spec.attention == AttentionKind::linear) {  // the state is read and written once
+    return decode_attention(2 * real(work.batch) * real(spec.state.count()) / tp_);
+  }
+  const bool latent = spec.attention == AttentionKind::latent;
+  const double share = latent ? 1.0 : real(divide_up(spec.kv_heads, tp_)) / real(spec.kv_heads);
+  const double rows = real(work.attended_rows) * share;
+  const double width = real(spec.k_width + spec.v_width);
+  const std::int64_t group = divide_up(spec.query_heads, spec.kv_heads * (latent ? tp_ : 1));
+  double bytes = 0;
+  double unpack = 0;
+  if (work.kv_bits == 16) {
+    bytes = rows * width * model_.kv_element_bytes;
+  } else if (work.kv_bits == 2) {
+    // Packed rows with their scales, minima and sums; a sequence's sinks and open partition, half
+    // full on average, are read in 16 bit as well.
+    const double open = real(work.batch * spec.kv_heads) * share *
+                        (real(kHackSinkTokens) + real(work.partition - 1) / 2);
+    bytes = std::max(rows - open, 0.0) * width * hack_bytes_per_element(work.partition) +
+            std::min(open, rows) * width * 2;
+    // Values are unpacked to int8 and corrected by sums, whatever the memory could do.
+    unpack = rows * width / gpu_.hack_unpack_rate;
+  } else {
+    bytes = rows * width * payload_bytes_per_element(work.kv_bits);
+  }
+  if (const double t = from_table(KernelClass::decode_attention, work.batch,
+                                  static_cast<std::int64_t>(bytes), group);
+      t >= 0) {
+    return t;
+  }
+  // Scores and values: the latent serves as both, at its own width.
+  const double flops = rows * real(group) * 2 * (latent ? 2 * width : width);
+  const double compute = flops / (gpu_.prefill_ec * gpu_.peak_flops);
+  const double memory = bytes / (gpu_.decode_em * gpu_.memory_bandwidth);
+  return gpu_.decode_t0 + std::max({memory, compute, unpack});
+}
+
+double CostModel::head(std::int64_t batch) const {
+  if (batch == 0) return 0;
+  const std::int64_t words = divide_up(model_.vocabulary, tp_);
+  const double logits = real(batch) * real(model_.vocabulary) * 4 * kSamplingKernels;
+  return gemm(batch, words, model_.hidden) + elementwise(logits) +
+         (kSamplingKernels + 1) * gpu_.small_kernel_t0 +
+         (tp_ > 1 ? all_reduce(4 * real(batch) * real(words)) : 0);
+}
+
+// facts.md 2.1 (InfiniGen with rotary embeddings) and 2.2 (HATA), costs a layer and decode step.
+double CostModel::select(const Work& work) const {
+  const LayerSpec& spec = layer(work);
+  KVLANE_CHECK(work.selector_bytes > 0, "selection without metadata");
+  const double n = real(work.context_tokens);  // over the batch
+  const double b = real(work.batch);
+  const double heads = real(divide_up(spec.query_heads, tp_));
+  const double kv_heads = real(divide_up(spec.kv_heads, tp_));
+  const double d = real(spec.k_width);
+  const double metadata = n * kv_heads * work.selector_bytes;
+  if (const double t = from_table(KernelClass::selection, work.batch,
+                                  static_cast<std::int64_t>(metadata), work.hashed ? 1 : 0);
+      t >= 0) {
+    return t;
+  }
+  // Group sums in float32: written once, read twice by a radix top-k.
+  const double top_k = elementwise(n * kv_heads * 4 * 3);
+  if (work.hashed) {
+    const double bits = 128;
+    const double hash = roofline(2 * b * (heads + kv_heads) * d * bits, kv_heads * d * bits * 2);
+    // Encode, score, top-k in two passes.
+    return hash + elementwise(metadata) + top_k + 4 * gpu_.small_kernel_t0;
+  }
+  const double partial = work.selector_bytes / 2.0;  // channels
+  const double query =
+      gemm(work.batch, std::llround(heads * d), model_.hidden) +  // the next layer's W_q
+      roofline(2 * b * heads * d * d, heads * d * d * 2);         // skew after rotation
+  const double scores = std::max(elementwise(metadata), roofline(2 * heads * partial * n, 0));
+  const double softmax = elementwise(n * heads * 2 * 2);
+  // Rotation and skew, scores, softmax with group sum, top-k in two passes.
+  return query + scores + softmax + top_k + 5 * gpu_.small_kernel_t0;
+}
+
+double CostModel::build_metadata(const Work& work) const {
+  const LayerSpec& spec = layer(work);
+  if (work.new_tokens == 0) return 0;
+  KVLANE_CHECK(work.selector_bytes > 0, "selection metadata without a size");
+  const double m = real(work.new_tokens);
+  const double heads = real(divide_up(spec.query_heads, tp_));
+  const double kv_heads = real(divide_up(spec.kv_heads, tp_));
+  const double d = real(spec.k_width);
+  const double written = m * kv_heads * work.selector_bytes;
+  if (work.hashed) {
+    const double bits = 128;
+    return roofline(2 * m * kv_heads * d * bits, m * kv_heads * d * 2 + written) +
+           2 * gpu_.small_kernel_t0;
+  }
+  // Skew Q and K, sum |Q| by channel, pick the channels, copy them out of K.
+  const double skew = roofline(2 * m * (heads + kv_heads) * d * d, m * (heads + kv_heads) * d * 4);
+  return skew + elementwise(m * heads * d * 2 + m * kv_heads * d * 2 + written) +
+         4 * gpu_.small_kernel_t0;
+}
+
+double CostModel::convert(const Work& work) const {
+  if (work.elements == 0) return 0;
+  const std::int64_t elements = divide_up(work.elements, tp_);
+  if (const double t = from_table(KernelClass::quantise, elements, work.kv_bits, 0); t >= 0) {
+    return t;
+  }
+  const double packed = work.kv_bits == 2 ? hack_bytes_per_element(work.partition)
+                                          : payload_bytes_per_element(work.kv_bits);
+  return elementwise(real(elements) * (2 + packed)) + 2 * gpu_.small_kernel_t0;
+}
+
+double CostModel::seconds(const Work& work) const {
+  switch (work.kind) {
+    case WorkKind::prefill_layer:
+      return prefill_layer(work);
+    case WorkKind::prefill_head:
+      return head(std::max<std::int64_t>(work.batch, 1));
+    case WorkKind::build_metadata:
+      return build_metadata(work);
+    case WorkKind::quantise:
+    case WorkKind::dequantise:
+      return convert(work);
+    case WorkKind::decode_qkv: {
+      const double gemms = qkv(layer(work), work.batch);
+      return work.batch == 0 ? 0 : gemms + others(gemms, kKernelsBeforeAttention);
+    }
+    case WorkKind::select:
+      return work.batch == 0 ? 0 : select(work);
+    case WorkKind::decode_attention:
+      return work.batch == 0 ? 0 : decode_rows(work);
+    case WorkKind::decode_ffn: {
+      if (work.batch == 0) return 0;
+      const double gemms = output_and_ffn(layer(work), work.batch);
+      return gemms + others(gemms, kKernelsAfterAttention) +
+             2 * all_reduce(2 * real(work.batch) * real(model_.hidden));
+    }
+    case WorkKind::decode_head:
+      return head(work.batch);
+    case WorkKind::host_step:
+      return gpu_.host_step;
+    case WorkKind::gather_host:
+      return gpu_.host_gather_bandwidth > 0 ? real(work.bytes.count()) / gpu_.host_gather_bandwidth
+                                            : 0;
+  }
+  return 0;
+}
+
+Duration CostModel::duration(const Work& work) const {
+  KVLANE_CHECK(work.batch >= 0 && work.new_tokens >= 0 && work.context_tokens >= 0 &&
+                   work.attended_rows >= 0 && work.elements >= 0 && work.bytes.count() >= 0,
+               "work of a negative size");
+  return seconds_to_duration(seconds(work));
+}
+
+}  // namespace kvlane
