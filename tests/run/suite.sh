@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# ./kvlane test [--quick] [CTEST ARGUMENTS]: everything that CI runs, as one ctest over several build trees. Each tree's
+# build is a test itself and the fixture of the tree's tests, so that a broken build fails the run and is shown once.
+#   --quick   format and lint, release build, unit tests
+#   -R asan/  and the like choose tests; the builds that they need come along
+set -euo pipefail
+source "$KVLANE_ROOT/tests/run/lib.sh"
+
+quick=0
+arguments=()
+for argument in "$@"; do
+  case $argument in
+    --quick) quick=1 ;;
+    -h | --help)
+      echo "usage: ./kvlane test [--quick] [CTEST ARGUMENTS]   e.g. -R asan-ubsan/ or -L golden"
+      exit 0
+      ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
+
+started=$SECONDS
+if ((quick)); then
+  need_packages quick "${KVLANE_BUILD_PACKAGES[@]}" git
+  want_packages clang-format-14
+else
+  need_packages test "${KVLANE_BUILD_PACKAGES[@]}" "${KVLANE_TEST_PACKAGES[@]}"
+  want_packages "${KVLANE_OPTIONAL_PACKAGES[@]}"
+fi
+say "packages: $((SECONDS - started)) s"
+
+trees=(release)
+if ((!quick)); then
+  trees+=(asan-ubsan tsan)
+  # What the fuzzers and the second compiler need may be missing on a newer distribution; then they are left out aloud.
+  if command -v clang++-14 >/dev/null; then
+    trees+=(clang fuzz)
+  else
+    say "no clang++-14 here: left out the clang build and the fuzzers"
+  fi
+fi
+
+# Two configurations at a time: most of each is waiting for one compiler at a time.
+started=$SECONDS
+printf '%s\n' "${trees[@]}" | xargs -P 2 -I {} bash -c '
+  source "$KVLANE_ROOT/tests/run/lib.sh"
+  configure_tree {} && with_tree_lock {} ninja -C "$KVLANE_ROOT/build/{}" build.ninja >/dev/null' ||
+  { say "configuring failed"; exit 1; }
+say "configure: $((SECONDS - started)) s"
+
+# A directory of its own, so that two runs with different options do not disturb each other.
+suite=$KVLANE_ROOT/build/suite
+((quick)) && suite=$KVLANE_ROOT/build/suite-quick
+mkdir -p "$suite"
+{
+  printf 'set(KVLANE_ROOT [==[%s]==])\n' "$KVLANE_ROOT"
+  printf 'set(KVLANE_QUICK %d)\n' "$quick"
+  printf 'set(KVLANE_TREES "%s")\n' "$(IFS=';' && echo "${trees[*]}")"
+  printf 'include([==[%s/tests/run/suite.cmake]==])\n' "$KVLANE_ROOT"
+} >"$suite/CTestTestfile.cmake"
+rm -f "$suite/Testing/Temporary/CTestCostData.txt"  # keeps the order of the stages from run to run
+
+# Progress of the builds for someone who watches; ctest holds back what its tests print.
+if [[ -t 2 ]]; then
+  exec 8>&2
+  export KVLANE_PROGRESS_FD=8
+fi
+cd "$suite"
+exec ctest -j 2 --output-on-failure --no-tests=error "${arguments[@]}" </dev/null
