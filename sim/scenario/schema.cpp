@@ -221,7 +221,9 @@ void MappingBase::read_into(const YamlNode& node, void* object, bool partial) co
   if (node.kind != YamlNode::Kind::mapping)
     throw InputError(node.place, describe(node), "expected a mapping: " + name_);
   std::vector<bool> seen(fields_.size(), false);
-  for (const auto& [key, value] : node.entries) {
+  for (const YamlEntry& entry : node.entries) {
+    const YamlNode& key = entry.key;
+    const YamlNode& value = entry.value;
     const auto field = std::find_if(fields_.begin(), fields_.end(),
                                     [&](const Field& f) { return f.key == key.text; });
     if (field == fields_.end()) {

@@ -95,10 +95,11 @@ class TreeBuilder final : public YAML::EventHandler {
       if (node.text == "<<" && !node.quoted)
         throw InputError(node.place, "a merge key (`<<`)", kPlainYaml);
       open.key_next = false;
-      return &open.node->entries.emplace_back(std::move(node), YamlNode{}).first;
+      open.node->entries.push_back({std::move(node), YamlNode{}});
+      return &open.node->entries.back().key;
     }
     open.key_next = true;
-    return &(open.node->entries.back().second = std::move(node));
+    return &(open.node->entries.back().value = std::move(node));
   }
 
   std::string file_;

@@ -14,16 +14,23 @@
 
 namespace kvlane {
 
+struct YamlEntry;
+
 struct YamlNode {
   enum class Kind { null, scalar, list, mapping };
   Kind kind = Kind::null;
   bool quoted = false;  // scalar written in quotes or as a block: text, never a number
   std::string text;     // scalar
   SourcePlace place;
-  std::vector<YamlNode> items;                         // list
-  std::vector<std::pair<YamlNode, YamlNode>> entries;  // mapping, in the order of the file
-  const YamlNode* find(std::string_view key) const;    // value of a key, or null
+  std::vector<YamlNode> items;                       // list
+  std::vector<YamlEntry> entries;                    // mapping, in the order of the file
+  const YamlNode* find(std::string_view key) const;  // value of a key, or null
   YamlNode* find(std::string_view key);
+};
+
+struct YamlEntry {
+  YamlNode key;
+  YamlNode value;
 };
 
 inline constexpr std::size_t kYamlMaxBytes = std::size_t{16} << 20;
