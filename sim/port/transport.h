@@ -82,6 +82,7 @@ struct TransferSpec {
   std::span<const Fragment> fragments{};  // where the bytes lie; empty in a world without memory
   Message message{};                      // delivered for write_with_imm and send
   RequestId request;                      // for the trace
+  bool metadata = false;                  // for the trace: selection metadata, not KV
 };
 
 enum class TransferStatus : std::uint8_t { ok, cancelled, failed };

@@ -1,0 +1,65 @@
+#pragma once
+// The decode role of one worker: continuous batching over the sequences whose policy lets them start.
+// Every iteration goes through the layers: QKV, selection, split of the index by the mask, local rows
+// over PCIe beside remote rows over the network, attention, FFN (system.md 5).
+
+#include <memory>
+#include <vector>
+
+#include "sim/kv/kv_mask.h"
+#include "sim/serving/environment.h"
+
+namespace kvlane {
+
+class DecodeInstance final : public MessageHandler {
+ public:
+  DecodeInstance(Environment& environment, EndpointId self, Worker worker);
+  ~DecodeInstance() override;
+
+  // A request will come here; its KV from `prefill`. Invalid: it is computed here (colocated) and
+  // join() tells when.
+  void expect(RequestId request, EndpointId prefill);
+  void join(RequestId request);
+  std::size_t load() const { return expected_; }
+  GpuId gpu() const { return worker_.gpus.front(); }
+
+  void on_message(EndpointId from, const Message& message) override;
+
+ private:
+  struct Sequence;
+  struct LayerLoad;
+  struct Fetch;
+
+  Task serve(TaskScope& scope);
+  Task iterate_layer_load(TaskScope& scope, LayerLoad& load);
+  Task load_local(TaskScope& scope, LayerLoad& load);
+  Task fetch_remote(TaskScope& scope, LayerLoad& load, std::size_t source);
+  Task stage(TaskScope& scope, Sequence& sequence, std::vector<BlockRun> runs, LayerId metadata_of,
+             Bytes bytes);
+  Task select_ahead(TaskScope& scope, LayerLoad& load);
+
+  void arrived(Sequence& sequence, std::span<const BlockRun> runs, LayerId metadata_of);
+  void tell_policy(Sequence& sequence, const PolicyEvent& event);
+  void split(LayerLoad& load);
+  std::int64_t remote_rows(Sequence& sequence, std::size_t layer);
+  void signal_idle();
+  bool layer_selects(std::size_t layer) const;
+  void post_copy(CopyDirection direction, Bytes bytes, std::size_t layer, WaitGroup& group);
+  Work work(WorkKind kind, std::size_t layer) const;
+  void finish_iteration();
+
+  Environment& env_;
+  EndpointId self_;
+  Worker worker_;
+  std::vector<std::unique_ptr<Sequence>> sequences_;  // by RequestId, null where not expected
+  std::vector<Sequence*> ready_;                      // in order of becoming ready
+  std::vector<Sequence*> running_;                    // in order of joining
+  std::vector<EndpointId> sources_;                   // prefill instances, in order of first use
+  std::vector<std::unique_ptr<LayerLoad>> loads_;     // [layer], of the current iteration
+  std::vector<Fetch*> fetches_;                       // by cookie, null when free
+  Signal wake_;
+  std::size_t expected_ = 0;
+  std::int32_t iteration_ = 0;
+};
+
+}  // namespace kvlane

@@ -1,0 +1,82 @@
+#pragma once
+// What the serving side of one strategy run stands on: the ports of a world, the options, and the plans
+// of its requests. The same code serves the simulated and the live world.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "sim/policy/transfer_policy.h"
+#include "sim/port/compute.h"
+#include "sim/port/event_loop.h"
+#include "sim/port/task.h"
+#include "sim/port/trace.h"
+#include "sim/port/transport.h"
+#include "sim/select/demand.h"
+
+namespace kvlane {
+
+// Payload of a control message (announcement, idle signal), and of one entry of a row index.
+inline constexpr std::int64_t kControlBytes = 64;
+inline constexpr std::int64_t kIndexEntryBytes = 4;
+
+// One request, as every part of the serving side sees it.
+struct RequestPlan {
+  RequestId id;
+  std::int64_t prompt_tokens = 0;
+  std::int64_t output_tokens = 0;
+  TimePoint arrival{};
+  const Demand* demand = nullptr;  // null: dense attention, nothing selects
+  TransferPlan transfer;           // layout, options, order, wire ratio, cached prefix
+  RegionId region;                 // of its KV, the same number at both sides
+};
+
+// Serving options that are the run's, not the strategy's, with defaults resolved.
+struct ServingSettings {
+  FirstToken first_token = FirstToken::prefill;
+  PrefixLocation prefix_location = PrefixLocation::host;
+  KvPlacement placement = KvPlacement::host;  // this strategy's
+  Selector selector = Selector::infinigen;
+  std::int32_t selector_bytes = 0;  // metadata a (row, kv head)
+  bool dense_attention = false;     // attends over all rows (hack, full_dense)
+  bool gpu_direct = true;
+  bool free_gather = false;         // the ideal: collecting rows in host memory costs nothing
+  std::int32_t kv_bits = 16;        // what the attention kernel reads: 16, 8, 4 or 2 (HACK)
+  std::int32_t hack_partition = 64;
+  Duration router_hop{0};
+  Duration allocate{0};
+  Duration idle_poll{0};  // an idle decode engine looks for arrivals this often
+  std::int64_t shards = 1;  // pieces a block is cut into, where the sides' tensor parallelism differs
+};
+
+// Ports and everything shared by the instances of one strategy run. Outlives them.
+struct Environment {
+  EventLoop& loop;
+  Transport& transport;
+  Compute& compute;
+  TraceSink& trace;
+  TaskScope& tasks;
+  ServingSettings settings;
+  std::vector<RequestPlan> requests;  // by RequestId
+
+  const RequestPlan& request(RequestId id) const { return requests[id.index()]; }
+  void mark(TraceKind kind, RequestId request, std::int32_t iteration = -1, LayerId layer = {},
+            std::int64_t value = 0, Bytes bytes = Bytes(0)) const {
+    TraceRecord record;
+    record.kind = kind;
+    record.begin = record.end = loop.now();
+    record.request = request;
+    record.iteration = iteration;
+    record.layer = layer;
+    record.value = value;
+    record.bytes = bytes;
+    trace.record(record);
+  }
+};
+
+// A worker: the GPUs of one tensor-parallel group; every one holds 1/size of heads, weights and KV.
+struct Worker {
+  std::vector<GpuId> gpus;
+};
+
+}  // namespace kvlane
