@@ -3,7 +3,7 @@
 # CMake exist. Labels steer: `threads` runs under ThreadSanitizer too, `lint` runs in the release tree only,
 # `no-sanitizers` leaves a test out of the sanitizer trees.
 
-set(KVLANE_PENDING "")  # names as the tree wrote them, in order
+cmake_policy(VERSION 3.22)
 
 # ctest's own commands, collected first: labels decide later whether a test is declared at all.
 function(add_test name)
@@ -83,7 +83,7 @@ endfunction()
 
 # stage(NAME AFTER tests... COMMAND ...): a test of the suite's own that uses both cores.
 function(stage name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "SETUP" "AFTER;NEEDS;COMMAND" )
+  cmake_parse_arguments(ARG "" "SETUP" "AFTER;NEEDS;COMMAND" ${ARGN})
   _add_test(${name} bash "${KVLANE_ROOT}/tests/run/stage.sh" "${KVLANE_ROOT}" ${ARG_COMMAND})
   _set_tests_properties(${name} PROPERTIES RUN_SERIAL ON TIMEOUT 3600 SKIP_RETURN_CODE 77 LABELS stage
                         WORKING_DIRECTORY "${KVLANE_ROOT}")
