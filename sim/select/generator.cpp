@@ -1,0 +1,416 @@
+#include "sim/select/generator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/check.h"
+#include "sim/select/life_library.h"
+#include "sim/select/row_count.h"
+#include "sim/select/step_counter.h"
+#include "sim/select/token_scan.h"
+
+namespace kvlane {
+namespace {
+
+using select::kVirtualSteps;
+using select::LifeLibrary;
+using select::StepCounter;
+using select::TokenGrid;
+using select::TokenScan;
+
+bool layer_selects(const LayerLayout& layer) {
+  return !layer.dense && layer.kv_heads > 0 && layer.tokens > 0;
+}
+
+// One layer of one text, before any row is drawn: everything below can be made again from it.
+class LayerText {
+ public:
+  LayerText(const LayerSelection& layer, double head_correlation, const KvLayout& layout,
+            const DemandSpec& demand, std::int64_t heads, std::string stream)
+      : layer_(layer),
+        head_correlation_(head_correlation),
+        heads_(heads),
+        seed_(demand.seed),
+        stream_(std::move(stream)) {
+    const std::int64_t tokens = layout.prompt_tokens(), size = layout.tokens_per_block();
+    grid_ = {tokens, size, (tokens + size - 1) / size};
+    const auto rule = select::CountRule{
+        demand.selector == Selector::hata ? SelectCount::cap : demand.count, demand.cap};
+    const auto counts = select::row_counts(layer, rule, tokens, demand.steps, rng("counts"),
+                                           rng("counts of the past"));
+    theta_ = select::thresholds(layer, tokens, counts);
+  }
+
+  const TokenGrid& grid() const { return grid_; }
+  std::int64_t heads() const { return heads_; }
+  LifeLibrary decode_library() const {
+    return {layer_,       head_correlation_, heads_, std::span(theta_).subspan(kVirtualSteps),
+            rng("paths"), rng("future"),     false};
+  }
+  LifeLibrary past_library() const {
+    return {layer_,       head_correlation_, heads_, std::span(theta_).first(kVirtualSteps),
+            rng("paths"), rng("past"),       true};
+  }
+  TokenScan scan(const LifeLibrary& library, std::int64_t first_step) const {
+    return {layer_, library, grid_, first_step, rng("tokens")};
+  }
+
+ private:
+  Rng rng(const char* what) const { return {seed_, stream_ + what}; }
+
+  LayerSelection layer_;
+  double head_correlation_;
+  std::int64_t heads_;
+  std::uint64_t seed_;
+  std::string stream_;
+  TokenGrid grid_;
+  std::vector<double> theta_;  // from step -kVirtualSteps on
+};
+
+// First selections by step and block, and the selected rows of each step.
+class BirthVisitor {
+ public:
+  BirthVisitor(const LifeLibrary& library, const TokenGrid& grid)
+      : library_(library),
+        steps_(static_cast<std::size_t>(library.steps())),
+        blocks_(static_cast<std::size_t>(grid.blocks)),
+        heads_(static_cast<std::size_t>(library.heads())),
+        usage_(static_cast<std::size_t>(library.levels()) * LifeLibrary::kPaths),
+        bins_(kCopies * (steps_ + 1)),
+        events_(steps_ * blocks_),
+        filled_(steps_),
+        prompt_(library.words()),
+        generated_(library.words()) {}
+
+  void begin_block(std::int64_t m) { block_ = static_cast<std::uint32_t>(m); }
+  void always(std::int64_t rows) {
+    bins_[0] += static_cast<std::uint32_t>(rows);
+    prompt_.add_always(static_cast<std::uint32_t>(rows));
+  }
+  void far(std::int64_t level, std::uint32_t path) {
+    if (level >= library_.highest_reach(path)) return;
+    ++usage_[static_cast<std::size_t>(level) * LifeLibrary::kPaths + path];
+    const std::uint16_t* first = library_.first(level, path);
+    // Copies of the bins, since most rows fall into the same two: no chain of read after write.
+    std::uint32_t* bins = bins_.data();
+    const std::size_t stride = steps_ + 1;
+    std::size_t h = 0;
+    for (; h + kCopies <= heads_; h += kCopies) {
+      ++bins[first[h]];
+      ++bins[first[h + 1] + stride];
+      ++bins[first[h + 2] + 2 * stride];
+      ++bins[first[h + 3] + 3 * stride];
+    }
+    for (; h < heads_; ++h) ++bins[first[h]];
+  }
+  void near(const std::uint64_t* lives) {
+    const std::size_t words = library_.words();
+    for (std::size_t h = 0; h < heads_; ++h, lives += words) {
+      prompt_.add(lives);
+      std::size_t w = 0;
+      while (w < words && lives[w] == 0) ++w;
+      if (w < words) ++bins_[64 * w + static_cast<std::size_t>(std::countr_zero(lives[w]))];
+    }
+  }
+  void generated(const std::uint64_t* lives) {
+    for (std::size_t h = 0; h < heads_; ++h) generated_.add(lives + h * library_.words());
+  }
+  void end_block(std::int64_t) {
+    const std::size_t stride = steps_ + 1;
+    std::uint32_t* bins = bins_.data();
+    for (std::size_t s = 0; s < steps_; ++s) {
+      const std::uint32_t rows =
+          bins[s] + bins[s + stride] + bins[s + 2 * stride] + bins[s + 3 * stride];
+      if (rows != 0) events_[s * blocks_ + filled_[s]++] = {block_, rows};
+    }
+    std::fill(bins_.begin(), bins_.end(), 0U);
+  }
+
+  // Moves the events out, step after step; offsets has steps + 1 entries.
+  void take_events(std::vector<BlockCount>& events, std::vector<std::uint32_t>& offsets) const {
+    offsets.assign(1, 0);
+    for (const std::size_t n : filled_) {
+      offsets.push_back(offsets.back() + static_cast<std::uint32_t>(n));
+    }
+    events.clear();
+    events.reserve(offsets.back());
+    for (std::size_t s = 0; s < steps_; ++s) {
+      const auto from = events_.begin() + static_cast<std::ptrdiff_t>(s * blocks_);
+      events.insert(events.end(), from, from + static_cast<std::ptrdiff_t>(filled_[s]));
+    }
+  }
+  // Far rows by level and path are enough for their sums: path r is selected at step s on all
+  // levels below reach(r, s).
+  void take_sums(std::vector<std::uint32_t>& selected, std::vector<std::uint32_t>& generated) {
+    selected.resize(steps_);
+    generated.resize(steps_);
+    prompt_.take(selected.data(), steps_, 1);
+    generated_.take(generated.data(), steps_, 1);
+    const auto levels = static_cast<std::size_t>(library_.levels());
+    constexpr std::uint32_t kPaths = LifeLibrary::kPaths;
+    std::vector<std::uint32_t> below((levels + 1) * kPaths);  // rows of path r on levels < j
+    for (std::size_t j = 0; j < levels; ++j) {
+      const std::uint32_t* usage = usage_.data() + j * kPaths;
+      std::uint32_t rows = 0;  // tokens whose heads include path r
+      for (std::uint32_t h = 0; h < heads_; ++h) rows += usage[(kPaths - h) % kPaths];
+      for (std::uint32_t r = 0; r < kPaths; ++r) {
+        below[(j + 1) * kPaths + r] = below[j * kPaths + r] + rows;
+        rows += usage[(r + 1) % kPaths];
+        rows -= usage[(r + 1 + kPaths - static_cast<std::uint32_t>(heads_)) % kPaths];
+      }
+    }
+    for (std::uint32_t r = 0; r < kPaths; ++r) {
+      for (std::size_t s = 0; s < steps_; ++s) {
+        selected[s] +=
+            below[library_.reach(r, static_cast<std::int64_t>(s)) * std::size_t{kPaths} + r];
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kCopies = 4;
+  const LifeLibrary& library_;
+  std::size_t steps_, blocks_, heads_;
+  std::uint32_t block_ = 0;
+  std::vector<std::uint32_t> usage_;  // tokens by level and first path
+  std::vector<std::uint32_t> bins_;   // [copy][step]; the last step: never
+  std::vector<BlockCount> events_;    // [step][blocks_]
+  std::vector<std::size_t> filled_;
+  StepCounter prompt_, generated_;  // near and always; generated rows
+};
+
+// Rows of every block and step.
+class CountVisitor {
+ public:
+  CountVisitor(const LifeLibrary& library, const TokenGrid& grid,
+               std::vector<std::uint32_t>& counts)
+      : library_(library),
+        blocks_(static_cast<std::size_t>(grid.blocks)),
+        counter_(library.words()),
+        counts_(counts) {
+    counts_.assign(blocks_ * static_cast<std::size_t>(library.steps()), 0);
+  }
+  void begin_block(std::int64_t) {}
+  void always(std::int64_t rows) { counter_.add_always(static_cast<std::uint32_t>(rows)); }
+  void far(std::int64_t level, std::uint32_t path) {
+    if (level < library_.highest_reach(path)) near(library_.life(level, path));
+  }
+  void near(const std::uint64_t* lives) {
+    for (std::int64_t h = 0; h < library_.heads(); ++h, lives += library_.words()) {
+      counter_.add(lives);
+    }
+  }
+  void generated(const std::uint64_t*) {}
+  void end_block(std::int64_t m) {
+    counter_.take(counts_.data() + m, static_cast<std::size_t>(library_.steps()), blocks_);
+  }
+
+ private:
+  const LifeLibrary& library_;
+  std::size_t blocks_;
+  StepCounter counter_;
+  std::vector<std::uint32_t>& counts_;  // [step][block]
+};
+
+// Rows of every block, summed over the steps: one look-up a token.
+class TotalVisitor {
+ public:
+  TotalVisitor(const LifeLibrary& library, const TokenGrid& grid,
+               std::vector<std::uint32_t>& totals)
+      : library_(library), totals_(totals) {
+    totals_.assign(static_cast<std::size_t>(grid.blocks), 0);
+    constexpr std::uint32_t kPaths = LifeLibrary::kPaths;
+    const auto levels = static_cast<std::size_t>(library.levels());
+    const auto heads = static_cast<std::uint32_t>(library.heads());
+    // Steps that path r spends selected on level j: those with reach > j.
+    std::vector<std::uint32_t> path_steps((levels + 1) * kPaths);
+    for (std::uint32_t r = 0; r < kPaths; ++r) {
+      for (std::int64_t s = 0; s < library.steps(); ++s) {
+        ++path_steps[(library.reach(r, s) - 1U) * std::size_t{kPaths} + r];
+      }
+    }
+    for (std::size_t j = levels; j-- > 0;) {
+      for (std::uint32_t r = 0; r < kPaths; ++r) {
+        path_steps[j * kPaths + r] += path_steps[(j + 1) * kPaths + r];
+      }
+    }
+    token_steps_.resize(levels * kPaths);
+    for (std::size_t j = 0; j < levels; ++j) {
+      const std::uint32_t* steps = path_steps.data() + j * kPaths;
+      std::uint32_t sum = 0;
+      for (std::uint32_t h = 0; h < heads; ++h) sum += steps[h];
+      for (std::uint32_t r = 0; r < kPaths; ++r) {
+        token_steps_[j * kPaths + r] = sum;
+        sum += steps[(r + heads) % kPaths];
+        sum -= steps[r];
+      }
+    }
+  }
+  void begin_block(std::int64_t m) { total_ = &totals_[static_cast<std::size_t>(m)]; }
+  void always(std::int64_t rows) { *total_ += static_cast<std::uint32_t>(rows * library_.steps()); }
+  void far(std::int64_t level, std::uint32_t path) {
+    *total_ += token_steps_[static_cast<std::size_t>(level) * LifeLibrary::kPaths + path];
+  }
+  void near(const std::uint64_t* lives) {
+    const std::size_t words = static_cast<std::size_t>(library_.heads()) * library_.words();
+    for (std::size_t i = 0; i < words; ++i) {
+      *total_ += static_cast<std::uint32_t>(std::popcount(lives[i]));
+    }
+  }
+  void generated(const std::uint64_t*) {}
+  void end_block(std::int64_t) {}
+
+ private:
+  const LifeLibrary& library_;
+  std::vector<std::uint32_t>& totals_;
+  std::uint32_t* total_ = nullptr;
+  std::vector<std::uint32_t> token_steps_;  // [level][first path]
+};
+
+std::vector<std::uint32_t> block_totals(const LayerText& text, const LifeLibrary& library,
+                                        std::int64_t first_step) {
+  std::vector<std::uint32_t> totals;
+  TotalVisitor visitor(library, text.grid(), totals);
+  text.scan(library, first_step).run(visitor);
+  return totals;
+}
+
+class GeneratedDemand final : public Demand {
+ public:
+  GeneratedDemand(const SelectionSpec& spec, const KvLayout& layout, const DemandSpec& demand)
+      : steps_(demand.steps) {
+    const SelectionFit& fit = nearest_fit(spec, demand.selector, layout.prompt_tokens());
+    layers_.resize(static_cast<std::size_t>(layout.layer_count()));
+    double mass = 0;
+    int selecting = 0;
+    for (std::int64_t l = 0; l < layout.layer_count(); ++l) {
+      const LayerLayout& place = layout.layer(static_cast<std::size_t>(l));
+      if (!layer_selects(place)) continue;
+      const LayerSelection& parameters =
+          layer_at_depth(fit, spec.measured_layers, l, layout.layer_count());
+      Layer& layer = layers_[static_cast<std::size_t>(l)];
+      layer.text.emplace(parameters, fit.head_correlation, layout, demand, place.kv_heads,
+                         fmt::format("select/request {}/layer {}/", demand.request, l));
+      blocks_ = layer.text->grid().blocks;
+      const LifeLibrary library = layer.text->decode_library();
+      BirthVisitor births(library, layer.text->grid());
+      layer.text->scan(library, 0).run(births);
+      births.take_events(layer.events, layer.offsets);
+      births.take_sums(layer.selected, layer.generated);
+      const bool fixed = demand.count == SelectCount::cap || demand.selector == Selector::hata;
+      mass += parameters.mass * (fixed ? std::min(1.0, demand.cap / parameters.n) : 1.0);
+      ++selecting;
+    }
+    if (blocks_ == 0) {
+      const std::int64_t size = layout.tokens_per_block();
+      blocks_ = (layout.prompt_tokens() + size - 1) / size;
+    }
+    mass_ = selecting > 0 ? mass / selecting : 0;
+  }
+
+  std::int64_t steps() const override { return steps_; }
+  std::int64_t layer_count() const override { return static_cast<std::int64_t>(layers_.size()); }
+  std::int64_t block_count() const override { return blocks_; }
+  bool selects(std::size_t layer) const override { return layers_.at(layer).text.has_value(); }
+  std::int64_t attended(std::size_t layer, std::int64_t step) const override {
+    const Layer& l = layers_.at(layer);
+    if (!l.text) return 0;
+    const std::size_t s = checked(step);
+    return std::int64_t{l.selected[s]} + l.generated[s];
+  }
+  std::int64_t selected(std::size_t layer, std::int64_t step) const override {
+    const Layer& l = layers_.at(layer);
+    return l.text ? l.selected[checked(step)] : 0;
+  }
+  std::span<const BlockCount> first_selected(std::size_t layer, std::int64_t step) const override {
+    const Layer& l = layers_.at(layer);
+    if (!l.text) return {};
+    const std::size_t s = checked(step);
+    return std::span(l.events).subspan(l.offsets[s], l.offsets[s + 1] - l.offsets[s]);
+  }
+  std::span<const std::uint32_t> counts(std::size_t layer, std::int64_t step) const override {
+    const Layer& l = layers_.at(layer);
+    if (!l.text) return {};
+    if (l.counts.empty()) {
+      const LifeLibrary library = l.text->decode_library();
+      CountVisitor visitor(library, l.text->grid(), l.counts);
+      l.text->scan(library, 0).run(visitor);
+    }
+    const auto blocks = static_cast<std::size_t>(blocks_);
+    return std::span(l.counts).subspan(checked(step) * blocks, blocks);
+  }
+  std::span<const std::uint32_t> totals(std::size_t layer) const override {
+    const Layer& l = layers_.at(layer);
+    if (!l.text) return {};
+    if (l.totals.empty()) l.totals = block_totals(*l.text, l.text->decode_library(), 0);
+    return l.totals;
+  }
+  std::span<const std::uint32_t> own_queries(std::size_t layer) const override {
+    const Layer& l = layers_.at(layer);
+    if (!l.text) return {};
+    if (l.own.empty()) l.own = block_totals(*l.text, l.text->past_library(), -kVirtualSteps);
+    return l.own;
+  }
+  double attention_mass() const override { return mass_; }
+
+ private:
+  struct Layer {
+    std::optional<LayerText> text;  // none: does not select
+    std::vector<BlockCount> events;
+    std::vector<std::uint32_t> offsets;  // of the steps in events
+    std::vector<std::uint32_t> selected, generated;
+    mutable std::vector<std::uint32_t> counts, totals, own;
+  };
+  std::size_t checked(std::int64_t step) const {
+    KVLANE_CHECK(step >= 0 && step < steps_, "step {} of {}", step, steps_);
+    return static_cast<std::size_t>(step);
+  }
+
+  std::int64_t steps_ = 0;
+  std::int64_t blocks_ = 0;
+  double mass_ = 0;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Demand> generate_demand(const SelectionSpec& spec, const KvLayout& layout,
+                                              const DemandSpec& demand) {
+  return std::make_unique<GeneratedDemand>(spec, layout, demand);
+}
+
+ImportanceProfile generate_profile(const SelectionSpec& spec, const KvLayout& layout,
+                                   const DemandSpec& demand, int texts) {
+  KVLANE_CHECK(texts > 0, "a profile of {} texts", texts);
+  const SelectionFit& fit = nearest_fit(spec, demand.selector, layout.prompt_tokens());
+  ImportanceProfile profile;
+  const std::int64_t size = layout.tokens_per_block();
+  profile.blocks = (layout.prompt_tokens() + size - 1) / size;
+  profile.weight.resize(static_cast<std::size_t>(layout.layer_count()));
+  for (std::int64_t l = 0; l < layout.layer_count(); ++l) {
+    const LayerLayout& place = layout.layer(static_cast<std::size_t>(l));
+    if (!layer_selects(place)) continue;
+    const LayerSelection& parameters =
+        layer_at_depth(fit, spec.measured_layers, l, layout.layer_count());
+    std::vector<std::uint64_t> sum(static_cast<std::size_t>(profile.blocks));
+    for (int t = 0; t < texts; ++t) {
+      const LayerText text(parameters, fit.head_correlation, layout, demand, place.kv_heads,
+                           fmt::format("select/profile text {}/layer {}/", t, l));
+      const auto totals = block_totals(text, text.decode_library(), 0);
+      for (std::size_t m = 0; m < sum.size(); ++m) sum[m] += totals[m];
+    }
+    auto& weight = profile.weight[static_cast<std::size_t>(l)];
+    weight.reserve(sum.size());
+    for (const std::uint64_t rows : sum) {
+      weight.push_back(static_cast<float>(static_cast<double>(rows) / texts));
+    }
+  }
+  return profile;
+}
+
+}  // namespace kvlane

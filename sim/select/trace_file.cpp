@@ -1,0 +1,1 @@
+#include "sim/select/replay.h"
