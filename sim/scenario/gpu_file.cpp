@@ -1,0 +1,132 @@
+#include "sim/scenario/gpu_file.h"
+
+namespace kvlane {
+namespace {
+
+using enum Need;
+
+// A member of the GpuSpec inside a GpuFile.
+template <class T>
+auto of_spec(T GpuSpec::*member) {
+  return [member](GpuFile& file) -> T& { return file.spec.*member; };
+}
+
+const Mapping<AllReduceRow>& all_reduce_mapping() {
+  static const Mapping<AllReduceRow> table =
+      Mapping<AllReduceRow>("all-reduce", "All-reduce over a number of GPUs of one instance.")
+          .sources(SourceRule::required,
+                   [](AllReduceRow& row, const std::string& key, const SourceNote& note) {
+                     row.notes.emplace_back(key, note);
+                   })
+          .custom("ranks", ValueType::Kind::integer, required, "GPUs that take part.",
+                  [](AllReduceRow& row, const YamlNode& node) {
+                    row.ranks = static_cast<int>(read_integer(node, {2, 1024}));
+                  })
+          .quantity("latency", &AllReduceRow::latency, UnitFamily::time, required,
+                    "Time of a small message.")
+          .quantity("rate", &AllReduceRow::rate, UnitFamily::byte_rate, required,
+                    "Bytes of the message a second beyond that.", kPositive);
+  return table;
+}
+
+constexpr Range kEfficiency{0, 1.2, true};  // fits on boost clocks can exceed the datasheet
+
+}  // namespace
+
+const Mapping<GpuFile>& gpu_mapping() {
+  static const Mapping<GpuFile> table =
+      Mapping<GpuFile>("gpu", "A GPU with the host side of its PCIe link.")
+          .sources(SourceRule::required,
+                   [](GpuFile& file, const std::string& key, const SourceNote& note) {
+                     file.spec.source[key] = note.source;
+                     file.spec.source_text[key] = note.from;
+                   })
+          .text("name", of_spec(&GpuSpec::name), required, "Name of the GPU.")
+          .quantity("peak_flops", of_spec(&GpuSpec::peak_flops), UnitFamily::compute, required,
+                    "Dense bf16 or fp16 tensor peak.", kPositive)
+          .quantity("peak_int8_ops", of_spec(&GpuSpec::peak_int8_ops), UnitFamily::compute,
+                    required, "Dense int8 tensor peak; 0 OPS: none.")
+          .quantity("memory_bandwidth", of_spec(&GpuSpec::memory_bandwidth), UnitFamily::byte_rate,
+                    required, "Datasheet bandwidth of the memory.", kPositive)
+          .quantity("memory", of_spec(&GpuSpec::memory), required, "Size of the memory.", kPositive)
+          .integer("sm_count", of_spec(&GpuSpec::sm_count), required, "Multiprocessors.",
+                   {1, 100'000})
+          .quantity("l2", of_spec(&GpuSpec::l2), required, "Size of the L2 cache.")
+          .quantity("pcie_h2d", of_spec(&GpuSpec::pcie_h2d), required,
+                    "Host to device, pinned, large copies.", kPositive)
+          .quantity("pcie_d2h", of_spec(&GpuSpec::pcie_d2h), required,
+                    "Device to host, pinned, large copies.", kPositive)
+          .quantity("pcie_copy", of_spec(&GpuSpec::pcie_copy), required, "Fixed cost of one copy.")
+          .quantity("host_memory", of_spec(&GpuSpec::host_memory), required,
+                    "Memory bandwidth of the instance's host, read and write together.", kPositive)
+          .quantity("gemm_t0", of_spec(&GpuSpec::gemm_t0), UnitFamily::time, required,
+                    "GEMM: launch.")
+          .share("gemm_ec", of_spec(&GpuSpec::gemm_ec), required, "GEMM: share of the tensor peak.",
+                 kEfficiency)
+          .share("gemm_em", of_spec(&GpuSpec::gemm_em), required,
+                 "GEMM: share of the memory bandwidth.", kEfficiency)
+          .number("gemm_p", of_spec(&GpuSpec::gemm_p), required,
+                  "GEMM: exponent of the smooth maximum of compute and memory time.", {1, 100})
+          .quantity("prefill_t0", of_spec(&GpuSpec::prefill_t0), UnitFamily::time, required,
+                    "Prefill attention: launch.")
+          .share("prefill_ec", of_spec(&GpuSpec::prefill_ec), required,
+                 "Prefill attention: share of the tensor peak when it fills the GPU.", kEfficiency)
+          .number("prefill_s0", of_spec(&GpuSpec::prefill_s0), required,
+                  "Prefill attention: tokens of extra work a query.", kNotNegative)
+          .number("prefill_w0", of_spec(&GpuSpec::prefill_w0), required,
+                  "Prefill attention: waves of tiles at which half of the GPU is used.",
+                  kNotNegative)
+          .quantity("prefix_t0", of_spec(&GpuSpec::prefix_t0), UnitFamily::time, required,
+                    "Attention with a cached prefix: launch.")
+          .share("prefix_ec", of_spec(&GpuSpec::prefix_ec), required,
+                 "Attention with a cached prefix: share of the tensor peak.", kEfficiency)
+          .quantity("prefix_kappa", of_spec(&GpuSpec::prefix_kappa), UnitFamily::time, required,
+                    "Attention with a cached prefix: time a key of the serial walk.")
+          .quantity("decode_t0", of_spec(&GpuSpec::decode_t0), UnitFamily::time, required,
+                    "Decode attention: launch.")
+          .share("decode_em", of_spec(&GpuSpec::decode_em), required,
+                 "Decode attention: share of the memory bandwidth.", kEfficiency)
+          .quantity("hack_unpack_rate", of_spec(&GpuSpec::hack_unpack_rate), UnitFamily::compute,
+                    required, "2-bit values that HACK's kernel unpacks and corrects a second.",
+                    kPositive)
+          .quantity("small_kernel_t0", of_spec(&GpuSpec::small_kernel_t0), UnitFamily::time,
+                    required, "A kernel that moves next to nothing.")
+          .share("elementwise_em", of_spec(&GpuSpec::elementwise_em), required,
+                 "Elementwise kernels: share of the memory bandwidth.", kEfficiency)
+          .share("other_share", of_spec(&GpuSpec::other_share), required,
+                 "Norms, rotary embedding, activation and adds, as a share of GEMM time.")
+          .quantity("host_step", of_spec(&GpuSpec::host_step), UnitFamily::time, required,
+                    "Scheduler and launch overhead of a decode iteration that the GPU waits for.")
+          .quantity("host_gather_bandwidth", of_spec(&GpuSpec::host_gather_bandwidth),
+                    UnitFamily::byte_rate, required,
+                    "Bytes of rows that the host collects a second.", kPositive)
+          .list("all_reduce", &GpuFile::all_reduce, all_reduce_mapping(), optional,
+                "Collectives of tensor parallelism; a degree that is not listed cannot be used.",
+                {0, 64});
+  return table;
+}
+
+GpuSpec gpu_from_yaml(const YamlNode& root) {
+  GpuFile file;
+  gpu_mapping().read(root, file);
+  for (std::size_t i = 0; i < file.all_reduce.size(); ++i) {
+    const AllReduceRow& row = file.all_reduce[i];
+    if (!file.spec.all_reduce.emplace(row.ranks, std::pair(row.latency, row.rate)).second) {
+      throw InputError(node_at(root, {"all_reduce", i, "ranks"}).place,
+                       fmt::format("{} ranks a second time", row.ranks),
+                       "expected every number of ranks once");
+    }
+    for (const auto& [key, note] : row.notes) {
+      const std::string name = fmt::format("all_reduce.{}.{}", row.ranks, key);
+      file.spec.source[name] = note.source;
+      file.spec.source_text[name] = note.from;
+    }
+  }
+  return std::move(file.spec);
+}
+
+GpuSpec read_gpu(std::string_view text, const std::string& name) {
+  return gpu_from_yaml(parse_yaml(text, name));
+}
+
+}  // namespace kvlane
