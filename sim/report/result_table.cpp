@@ -1,0 +1,191 @@
+#include "sim/report/result_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sim/report/metric_list.h"
+#include "sim/report/number_format.h"
+#include "sim/report/result_json.h"
+
+namespace kvlane {
+namespace {
+
+constexpr const char* kNone = "-";
+// A port below this share in every strategy only says that it is not the bottleneck.
+constexpr double kIdleShare = 0.001;
+
+using Strategies = std::vector<StrategyResult>;
+
+// A column of times: the unit stands in the header, chosen over the whole column.
+struct TimeColumn {
+  const char* title;
+  Distribution StrategyResult::*metric;
+  double Distribution::*stat;
+};
+
+std::string latency(const Strategies& strategies, int width) {
+  const std::vector<TimeColumn> columns{
+      {"ttft", &StrategyResult::ttft_s, &Distribution::mean},
+      {"ttst", &StrategyResult::ttst_s, &Distribution::mean},
+      {"ttst p99", &StrategyResult::ttst_s, &Distribution::p99},
+      {"2nd token", &StrategyResult::second_token_s, &Distribution::mean},
+      {"stall", &StrategyResult::stall_s, &Distribution::mean},
+      {"tbt", &StrategyResult::tbt_s, &Distribution::mean},
+      {"tbt p50", &StrategyResult::tbt_s, &Distribution::p50},
+      {"jct", &StrategyResult::jct_s, &Distribution::mean},
+  };
+  std::vector<std::string> header{"strategy"};
+  std::vector<DisplayUnit> units;
+  for (const TimeColumn& column : columns) {
+    std::vector<double> values;
+    for (const auto& s : strategies) values.push_back(s.*column.metric.*column.stat);
+    units.push_back(time_unit(values));
+    header.push_back(fmt::format("{} {}", column.title, units.back().name));
+  }
+  TextTable table(header);
+  for (const auto& s : strategies) {
+    std::vector<std::string> cells{s.name};
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      cells.push_back(significant(s.*columns[c].metric.*columns[c].stat * units[c].scale));
+    }
+    table.add_row(std::move(cells));
+  }
+  return table.render(width);
+}
+
+std::string against_full(const Strategies& strategies, int width) {
+  TextTable table({"strategy", "ttst", "2nd token", "tbt", "jct", "endpoint", "attention mass",
+                   "USD/M tokens"});
+  table.align_left(5);
+  for (const auto& s : strategies) {
+    std::vector<std::string> cells{s.name};
+    for (const auto& speedup : kSpeedups) {
+      cells.push_back(
+          s.speedup_vs_full ? fmt::format("{:.2f}x", (*s.speedup_vs_full).*speedup.member) : kNone);
+    }
+    cells.push_back(s.endpoint);
+    cells.push_back(s.attention_mass ? fmt::format("{:.3f}", *s.attention_mass) : kNone);
+    cells.push_back(s.cost_per_million_tokens ? fmt::format("{:.2f}", *s.cost_per_million_tokens)
+                                              : kNone);
+    table.add_row(std::move(cells));
+  }
+  std::string out = table.render(width);
+  for (const auto& s : strategies) {
+    if (!s.note.empty()) out += wrapped(fmt::format("{}: {}", s.name, s.note), width, 2);
+  }
+  return out;
+}
+
+template <class Entries, class Parts>
+std::string shares(const Strategies& strategies, const Entries& entries,
+                   Parts StrategyResult::*parts, Distribution StrategyResult::*whole, int width) {
+  std::vector<std::string> header{"strategy"};
+  for (const auto& entry : entries) {
+    std::string title = entry.name;
+    std::replace(title.begin(), title.end(), '_', ' ');
+    header.push_back(title + " %");
+  }
+  TextTable table(header);
+  for (const auto& s : strategies) {
+    std::vector<std::string> cells{s.name};
+    const double mean = (s.*whole).mean;
+    for (const auto& entry : entries) {
+      cells.push_back(mean > 0 ? percent((s.*parts).*entry.member / mean) : kNone);
+    }
+    table.add_row(std::move(cells));
+  }
+  return table.render(width);
+}
+
+// From the index messages to the whole cache there are six orders of magnitude: a unit a cell.
+std::string lanes(const Strategies& strategies, int width) {
+  std::vector<std::string> header{"strategy"};
+  for (const auto& lane : kLaneBytes) {
+    std::string title = lane.name;
+    std::replace(title.begin(), title.end(), '_', '-');
+    header.push_back(title);
+  }
+  TextTable table(header);
+  for (const auto& s : strategies) {
+    std::vector<std::string> cells{s.name};
+    for (const auto& lane : kLaneBytes) cells.push_back(bytes_text(s.*lane.member));
+    table.add_row(std::move(cells));
+  }
+  return table.render(width);
+}
+
+std::string remote_rows(const Strategies& strategies, int width) {
+  TextTable table({"strategy", "step 1 %", "step 5 %", "step 20 %", "all local after step"});
+  for (const auto& s : strategies) {
+    std::vector<std::string> cells{s.name};
+    for (const std::size_t step : {1U, 5U, 20U}) {
+      cells.push_back(step <= s.on_demand_ratio.size() ? percent(s.on_demand_ratio[step - 1])
+                                                       : kNone);
+    }
+    cells.push_back(s.local_after_iteration ? fmt::format("{}", *s.local_after_iteration) : kNone);
+    table.add_row(std::move(cells));
+  }
+  return table.render(width);
+}
+
+std::string utilisation(const Strategies& strategies, int width) {
+  std::vector<std::string> header{"port, %"};
+  std::map<std::string, double> largest;
+  for (const auto& s : strategies) {
+    header.push_back(s.name);
+    for (const auto& [port, share] : s.utilisation) largest[port] = std::max(largest[port], share);
+  }
+  TextTable table(header);
+  int idle = 0;
+  for (const auto& [port, share] : largest) {
+    if (share < kIdleShare) {
+      ++idle;
+      continue;
+    }
+    std::vector<std::string> cells{port};
+    for (const auto& s : strategies) {
+      const auto it = s.utilisation.find(port);
+      cells.push_back(it == s.utilisation.end() ? kNone : percent(it->second));
+    }
+    table.add_row(std::move(cells));
+  }
+  std::string out = table.render(width);
+  if (idle > 0) out += fmt::format("({} more below 0.1 % in every strategy)\n", idle);
+  return out;
+}
+
+}  // namespace
+
+std::string result_to_table(const Result& result, int width) {
+  check_result(result);
+  const Strategies& strategies = result.strategies;
+  std::string out =
+      wrapped(fmt::format("{} · first token: {} · seed {} · weakest number: {}", result.scenario,
+                          result.first_token, result.seed, result.weakest_source),
+              width, 2);
+  out += "\nLatency, mean over requests where nothing else is said\n" + latency(strategies, width);
+  out += "\nAgainst full (above 1x: faster), and at what price\n" + against_full(strategies, width);
+  out += "\nTTST by cause\n" + shares(strategies, kTtstParts, &StrategyResult::ttst_parts_s,
+                                      &StrategyResult::ttst_s, width);
+  // Where decode emits the first token the transfer lands on TTFT, and its causes are the news.
+  if (result.first_token != "prefill") {
+    out += "\nTTFT by cause\n" + shares(strategies, kTtftParts, &StrategyResult::ttft_parts_s,
+                                        &StrategyResult::ttft_s, width);
+  }
+  out += "\nBytes sent, by lane\n" + lanes(strategies, width);
+  const bool any_remote = std::any_of(strategies.begin(), strategies.end(), [](const auto& s) {
+    return !s.on_demand_ratio.empty() || s.local_after_iteration;
+  });
+  if (any_remote) out += "\nSelected rows that are still remote\n" + remote_rows(strategies, width);
+  out += "\nUtilisation\n" + utilisation(strategies, width) + '\n';
+  for (const std::string& warning : result.warnings) {
+    out += wrapped("warning: " + warning, width, 2);
+  }
+  out += wrapped("verdict: " + result.verdict, width, 2);
+  out += fmt::format("run_hash {}\n", result.run_hash);
+  return out;
+}
+
+}  // namespace kvlane

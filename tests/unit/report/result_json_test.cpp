@@ -1,0 +1,128 @@
+#include "sim/report/result_json.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/base/input_error.h"
+#include "sim/report/json_writer.h"
+#include "tests/unit/report/sample_result.h"
+
+using namespace kvlane;
+using test::sample_result;
+
+namespace {
+
+std::string error_of(const std::string& text) {
+  try {
+    result_from_json("r.json", text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("result JSON: the keys of the contract, in their order") {
+  const auto json = nlohmann::ordered_json::parse(result_to_json(sample_result()));
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  CHECK(keys == std::vector<std::string>{"schema", "scenario", "inputs", "seed", "run_hash",
+                                         "weakest_source", "first_token", "warnings", "verdict",
+                                         "strategies"});
+  keys.clear();
+  for (const auto& [key, value] : json["strategies"][0].items()) keys.push_back(key);
+  CHECK(keys == std::vector<std::string>{"name", "policy", "endpoint", "note", "metrics",
+                                         "ttst_parts_s", "ttft_parts_s", "ctl_s", "prefill_s",
+                                         "transfer_s", "bytes", "on_demand_ratio",
+                                         "local_after_iteration", "attention_mass", "utilisation",
+                                         "cost_per_million_tokens", "speedup_vs_full"});
+  keys.clear();
+  for (const auto& [key, value] : json["strategies"][0]["metrics"].items()) keys.push_back(key);
+  CHECK(keys == std::vector<std::string>{"ttft_s", "ttst_s", "second_token_s", "stall_s", "tbt_s",
+                                         "jct_s"});
+  CHECK(json["schema"] == "kvlane.result/1");
+  CHECK(json["seed"] == 7);
+  CHECK(json["strategies"][0]["metrics"]["ttst_s"]["p99"] == 4.5);
+  CHECK(json["strategies"][0]["cost_per_million_tokens"].is_null());
+  CHECK(json["strategies"][1]["bytes"]["speculative"] == 400'000);
+  CHECK(json["strategies"][1]["ttst_parts_s"]["wire"] == 1.0);
+}
+
+TEST_CASE("result JSON: spread appears with seeds only") {
+  Result result = sample_result();
+  CHECK(result_to_json(result).find("spread") == std::string::npos);
+  result.strategies[0].ttst_s.spread = 0.125;
+  const auto json = nlohmann::json::parse(result_to_json(result));
+  CHECK(json["strategies"][0]["metrics"]["ttst_s"]["spread"] == 0.125);
+}
+
+TEST_CASE("result JSON: reads back to the same text") {
+  Result result = sample_result();
+  result.strategies[0].ttst_s.spread = 0.1;
+  result.strategies[0].attention_mass.reset();
+  result.strategies[0].local_after_iteration.reset();
+  result.scenario = "name with \"quotes\" and \n newline";
+  const std::string text = result_to_json(result);
+  CHECK(result_to_json(result_from_json("r.json", text)) == text);
+}
+
+TEST_CASE("result JSON: a sum that does not hold is refused, and named") {
+  const auto broken = [](auto change) {
+    Result result = sample_result();
+    change(result.strategies[1]);
+    try {
+      result_to_json(result);
+    } catch (const std::logic_error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  CHECK(broken([](StrategyResult& s) { s.ttst_parts_s.queue += 1e-6; }).find("parts of TTST") !=
+        std::string::npos);
+  CHECK(broken([](StrategyResult& s) { s.ttft_parts_s.step = 0; }).find("parts of TTFT") !=
+        std::string::npos);
+  CHECK(broken([](StrategyResult& s) { s.bytes_metadata -= 1; }).find("total is") !=
+        std::string::npos);
+  CHECK(broken([](StrategyResult& s) { s.utilisation["decode rx"] = 1.5; }).find("decode rx") !=
+        std::string::npos);
+  CHECK(broken([](StrategyResult& s) {
+          s.tbt_s.p99 = std::numeric_limits<double>::quiet_NaN();
+        }).find("not a number") != std::string::npos);
+  CHECK(broken([](StrategyResult&) {}) == "no error");
+}
+
+TEST_CASE("result JSON reader: what is not a kvlane.result/1 is an error that says where") {
+  const std::string good = result_to_json(sample_result());
+  CHECK(error_of("{\"schema\": \"kvlane.result/1\",\n  oops}") ==
+        "r.json:2:3: text that is not JSON; a kvlane.result/1 as `kvlane run --format json` writes "
+        "it");
+  CHECK(error_of("[1]") == "r.json: JSON without a schema key; \"schema\": \"kvlane.result/1\"");
+  CHECK(error_of(replaced(good, "kvlane.result/1", "kvlane.paper/1")) ==
+        "r.json: schema kvlane.paper/1; kvlane.result/1");
+  CHECK(error_of(replaced(good, "\"prefill_s\": 1", "\"prefill_s\": \"1 s\"")) ==
+        "r.json: strategies[0].prefill_s is string; a number");
+  CHECK(error_of(replaced(good, "\"transfer_s\"", "\"transfer\"")) ==
+        "r.json: no strategies[0].transfer_s; every key of kvlane.result/1");
+  CHECK(error_of(replaced(good, "\"seed\": 7", "\"seed\": -7")) ==
+        "r.json: seed is number; an integer that is not negative");
+  CHECK(error_of("") != "no error");
+  CHECK(error_of(good) == "no error");
+}
+
+TEST_CASE("JsonWriter: misuse is a broken invariant") {
+  JsonWriter json;
+  json.begin_object();
+  CHECK_THROWS_AS(json.value(1.0), std::logic_error);
+  CHECK_THROWS_AS(json.end_array(), std::logic_error);
+  CHECK_THROWS_AS(json.finish(), std::logic_error);
+}

@@ -1,0 +1,60 @@
+#include "sim/report/result_table.h"
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "tests/unit/report/sample_result.h"
+
+using namespace kvlane;
+using test::sample_result;
+
+namespace {
+
+int widest_line(const std::string& text) {
+  int widest = 0;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) widest = std::max(widest, display_width(line));
+  return widest;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("result table: says what it must") {
+  const std::string text = result_to_table(sample_result());
+  CHECK(has(text, "first token: prefill"));
+  CHECK(has(text, "run_hash 0123456789abcdef"));
+  CHECK(has(text, "verdict: run full here; below 10 Gbps hack"));
+  CHECK(has(text, "warning: profile assumed from SmolLM2"));
+  CHECK(has(text, "hack: KV on the GPU"));
+  CHECK(has(text, "3.00x"));       // ttst of hack against full
+  CHECK(has(text, "compressed"));  // its endpoint
+  CHECK(has(text, "62.50"));       // tbt 0.0625 s, shown in ms
+  CHECK(has(text, "88.9"));        // wire 4.0 of 4.5 s of full's TTST
+  CHECK(has(text, "34.0"));        // remote at step 1
+  CHECK(has(text, "87.5"));        // decode port
+  CHECK(has(text, "1 more below 0.1 %"));
+  CHECK(!has(text, "TTFT by cause"));
+}
+
+TEST_CASE("result table: where decode emits the first token, TTFT is taken apart too") {
+  Result result = sample_result();
+  result.first_token = "decode_recompute";
+  CHECK(has(result_to_table(result), "TTFT by cause"));
+}
+
+TEST_CASE("result table: twelve strategies with long names fit 100 columns") {
+  Result result = sample_result();
+  for (int i = 0; i < 10; ++i) {
+    auto s = test::sample_strategy("smartgen-own-queries-" + std::to_string(i), 2.5);
+    s.note =
+        "a note that is long enough to need more than one line of a terminal, so that it must "
+        "be broken at a blank and not where the terminal breaks it";
+    result.strategies.push_back(s);
+  }
+  CHECK(widest_line(result_to_table(result)) <= 100);
+}
