@@ -33,13 +33,18 @@ bool looks_like_path(std::string_view name) {
          std::any_of(kPresetExtensions.begin(), kPresetExtensions.end(), ends_with);
 }
 
-std::string InputFiles::read(const std::string& path, const SourcePlace& named_at) {
+std::string InputFiles::peek(const std::string& path, const SourcePlace& named_at) const {
   if (!is_file(path))
     throw InputError(named_at, "`" + path + "` is not a file", "expected a file that can be read");
   std::ifstream stream(path, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   if (!stream.good() && !stream.eof())
     throw InputError(named_at, "`" + path + "` cannot be read", "expected a file that can be read");
+  return bytes;
+}
+
+std::string InputFiles::read(const std::string& path, const SourcePlace& named_at) {
+  std::string bytes = peek(path, named_at);
   const bool known = std::any_of(inputs_.begin(), inputs_.end(),
                                  [&](const InputFile& f) { return f.path == path; });
   if (!known) inputs_.push_back({path, sha256_hex(bytes)});

@@ -22,6 +22,8 @@ class InputFiles {
   // The whole file; `named_at` is where its name stands (the file itself when it came from the
   // command line).
   std::string read(const std::string& path, const SourcePlace& named_at);
+  // The same for a file that is only searched: it does not count as an input.
+  std::string peek(const std::string& path, const SourcePlace& named_at) const;
   // The path of a preset `folder`/`name`.yaml (or .json for models), or of a file. InputError
   // names the nearest preset.
   std::string find(const PlacedText& name, std::string_view folder) const;

@@ -6,13 +6,18 @@ namespace {
 
 constexpr double kMaxSge = 4096;
 
-// The keys that presets and inline mappings share.
-Mapping<NicFile> add_nic_keys(Mapping<NicFile> table) {
+Mapping<NicFile> make_mapping() {
   using enum Need;
   const auto spec = [](auto member) {
     return [member](NicFile & f) -> auto& { return f.spec.*member; };
   };
+  Mapping<NicFile> table("NIC file", "A network interface, each number with where it comes from.");
   table
+      .sources(SourceRule::required, [](NicFile& f, const std::string& key,
+                                        const SourceNote& note) { f.sources[key] = note; })
+      .words("kind", &NicFile::kind, {{"nic", "nic"}}, required, "What this file is.")
+      .text("name", spec(&NicSpec::name), required, "Name of the preset: that of the file.")
+      .text("description", &NicFile::description, required, "One line for `kvlane list`.")
       .quantity(
           "rate", spec(&NicSpec::rate), optional,
           "Line rate of the port, each direction. A preset may leave it to the instance type.",
@@ -53,40 +58,18 @@ Mapping<NicFile> add_nic_keys(Mapping<NicFile> table) {
   return table;
 }
 
-Mapping<NicFile> make_inline_mapping() {
-  Mapping<NicFile> table("NIC options", "A NIC preset with some values changed.");
-  // `base` is read by read_nic() before the rest; here it is only known.
-  table.custom("base", ValueType(), Need::required,
-               "Preset of scenarios/hardware, or the path of a NIC file.",
-               [](NicFile&, const YamlNode& n) { read_text(n); });
-  return add_nic_keys(std::move(table));
-}
-
-const Mapping<NicFile>& inline_mapping() {
-  static const Mapping<NicFile> table = make_inline_mapping();
-  return table;
-}
-
 }  // namespace
 
 const Mapping<NicFile>& nic_file_mapping() {
-  static const Mapping<NicFile> table = [] {
-    using enum Need;
-    Mapping<NicFile> t("NIC file", "A network interface, each number with where it comes from.");
-    t.sources(SourceRule::required, [](NicFile& f, const std::string& key, const SourceNote& note) {
-      f.sources[key] = note;
-    });
-    t.words("kind", &NicFile::kind, {{"nic", "nic"}}, required, "What this file is.")
-        .text(
-            "name", [](NicFile& f) -> std::string& { return f.spec.name; }, required,
-            "Name of the preset: that of the file.")
-        .text("description", &NicFile::description, required, "One line for `kvlane list`.");
-    return add_nic_keys(std::move(t));
-  }();
+  static const Mapping<NicFile> table = make_mapping();
   return table;
 }
 
-const MappingBase& nic_inline_mapping() { return inline_mapping(); }
+const Mapping<NicFile>& nic_changes_mapping() {
+  static const Mapping<NicFile> table =
+      nic_file_mapping().as_changes("NIC changes", "A NIC preset with some values changed.");
+  return table;
+}
 
 NicFile read_nic_file(const YamlNode& root) {
   NicFile file;
@@ -95,18 +78,12 @@ NicFile read_nic_file(const YamlNode& root) {
 }
 
 NicFile read_nic(const YamlNode& node, InputFiles& files) {
-  const YamlNode* name = &node;
-  if (node.kind == YamlNode::Kind::mapping) {
-    name = node.find("base");
-    if (name == nullptr) {
-      NicFile unused;
-      inline_mapping().read(node, unused);  // names what is wrong: at least `base` is missing
-    }
-  }
-  const std::string path = files.find({read_text(*name), name->place}, "hardware");
-  const YamlNode root = parse_yaml(files.read(path, name->place), path);
-  NicFile file = read_nic_file(root);
-  if (node.kind == YamlNode::Kind::mapping) inline_mapping().read(node, file);
+  const YamlNode* base = node.kind == YamlNode::Kind::mapping ? node.find("base") : &node;
+  NicFile file;
+  if (base == nullptr) nic_changes_mapping().read(node, file);  // says that `base` is missing
+  const std::string path = files.find({read_text(*base), base->place}, "hardware");
+  file = read_nic_file(parse_yaml(files.read(path, base->place), path));
+  if (base != &node) nic_changes_mapping().read(node, file);
   return file;
 }
 

@@ -18,8 +18,8 @@ struct NicFile {
 
 // The keys of a NIC file. In a preset each number carries its source.
 const Mapping<NicFile>& nic_file_mapping();
-// The same keys inline: {base: erdma, rate: 25 Gbps}; plain numbers.
-const MappingBase& nic_inline_mapping();
+// The same keys inline: {base: erdma, rate: 25 Gbps}.
+const Mapping<NicFile>& nic_changes_mapping();
 
 NicFile read_nic_file(const YamlNode& root);
 // A preset name, a path, or an inline mapping with `base`.

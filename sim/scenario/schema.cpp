@@ -217,7 +217,7 @@ std::string join_words(const std::vector<std::string>& words) {
   return text;
 }
 
-void MappingBase::read_into(const YamlNode& node, void* object, bool partial) const {
+void MappingBase::read_into(const YamlNode& node, void* object) const {
   if (node.kind != YamlNode::Kind::mapping)
     throw InputError(node.place, describe(node), "expected a mapping: " + name_);
   std::vector<bool> seen(fields_.size(), false);
@@ -256,7 +256,7 @@ void MappingBase::read_into(const YamlNode& node, void* object, bool partial) co
       field->read(object, value);
     }
   }
-  for (std::size_t i = 0; i < fields_.size() && !partial; ++i)
+  for (std::size_t i = 0; i < fields_.size(); ++i)
     if (!seen[i] && fields_[i].need == Need::required)
       throw InputError(node.place, "the key `" + fields_[i].key + "` is missing in " + name_,
                        "expected " + fields_[i].key + ": " + fields_[i].description);

@@ -112,7 +112,7 @@ class MappingBase {
   SourceRule source_rule() const { return source_rule_; }
 
  protected:
-  void read_into(const YamlNode& node, void* object, bool partial) const;
+  void read_into(const YamlNode& node, void* object) const;
 
   std::string name_;
   std::string description_;
@@ -156,9 +156,21 @@ class Mapping : public MappingBase {
   using MappingBase::MappingBase;
 
   // Reads a mapping node into `object`: every key known, once, of the right type; required keys
-  // present. read_partial() lets required keys be absent (overrides of a preset).
-  void read(const YamlNode& node, T& object) const { read_into(node, &object, false); }
-  void read_partial(const YamlNode& node, T& object) const { read_into(node, &object, true); }
+  // present.
+  void read(const YamlNode& node, T& object) const { read_into(node, &object); }
+
+  // The table of an inline mapping that changes a preset, {base: NAME, key: value, ...}: all keys
+  // are optional and sources may be left out. `base` is looked up by the caller, before the rest.
+  Mapping as_changes(std::string name, std::string description) const {
+    Mapping table = *this;
+    table.name_ = std::move(name);
+    table.description_ = std::move(description);
+    if (source_rule_ == SourceRule::required) table.source_rule_ = SourceRule::optional;
+    for (Field& field : table.fields_) field.need = Need::optional;
+    table.custom("base", ValueType(), Need::required, "The preset, or the path of a file.",
+                 [](T&, const YamlNode& n) { read_text(n); });
+    return table;
+  }
 
   template <class A>
   Mapping& text(std::string key, A member, Need need, std::string description) {
