@@ -180,10 +180,10 @@ SelectionTrace read_selection_trace(std::span<const std::uint8_t> file, const st
   if (trace.layers.empty()) bad(name, "no layer in the body", "at least one");
 
   Varints body(std::string_view(raw).substr(line + 1), name);
-  if (sets > kMostSets) bad(name, fmt::format("{} sets of rows", sets), "at most 4194304");
   // A set of rows takes a byte at least: a short body cannot ask for a large table.
   const auto sets = static_cast<std::size_t>(trace.steps) * trace.layers.size() *
                     static_cast<std::size_t>(trace.kv_heads);
+  if (sets > kMostSets) bad(name, fmt::format("{} sets of rows", sets), "at most 4194304");
   if (sets > body.left()) bad(name, "the body ends early", fmt::format("{} sets of rows", sets));
   trace.rows.resize(static_cast<std::size_t>(trace.steps));
   for (std::size_t s = 0; s < trace.rows.size(); ++s) {
