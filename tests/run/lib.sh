@@ -22,10 +22,10 @@ missing_packages() {
     { grep -vxFf /dev/stdin <(printf '%s\n' "$@") || true; }
 }
 
-# The packages among "$@" that apt can install, one a line.
+# The packages among "$@" that apt can install, one a line. An unknown g++ is a pattern to apt: keep exact names only.
 available_packages() {
-  LC_ALL=C apt-cache policy "$@" 2>/dev/null | awk '/^[^ ].*:$/ { name = substr($1, 1, length($1) - 1) }
-    /^  Candidate:/ && $2 != "(none)" { print name }'
+  { LC_ALL=C apt-cache policy "$@" 2>/dev/null || true; } | awk '/^[^ ].*:$/ { name = substr($1, 1, length($1) - 1) }
+    /^  Candidate:/ && $2 != "(none)" { print name }' | { grep -xFf <(printf '%s\n' "$@") || true; }
 }
 
 apt_get() { DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 "$@" >&2 </dev/null; }
