@@ -47,13 +47,16 @@ class FluidNetwork {
   LinkId add_link(std::string name, Bandwidth capacity, bool lane_priority = true);
   // Degradation; zero: the link is down, its flows stand still until it comes back.
   void set_capacity(LinkId link, Bandwidth capacity);
+  void set_lane_priority(LinkId link, bool lane_priority);
   Bandwidth capacity(LinkId link) const;
+  bool lane_priority(LinkId link) const;
   const std::string& name(LinkId link) const;
   std::size_t link_count() const;
 
   // The completion runs from the loop when the last byte has passed. Starts at now().
   FlowId start(const FlowSpec& spec, Callback completion);
-  // Stops a flow; its completion never runs. Returns the bytes that had passed (rounded down).
+  // Stops a flow; its completion never runs. Returns the bytes that had passed (rounded down);
+  // 0 for a flow that has ended before.
   Bytes cancel(FlowId flow);
   bool active(FlowId flow) const;
   Bandwidth rate(FlowId flow) const;

@@ -31,12 +31,15 @@ class Topology {
   NodeId add_node(std::string name);
   // Two directed links, `name` with "->" between the node names. Rate may be unlimited.
   void add_cable(NodeId a, NodeId b, Bandwidth rate, Duration latency, bool lane_priority);
-  // Empty optional semantics: throws std::logic_error when there is no way; the scenario reader
-  // asks connected() first.
+  // The way from a node to itself is empty. Throws std::logic_error when there is none; the
+  // scenario reader asks connected() first.
   const Route& route(NodeId from, NodeId to);
   bool connected(NodeId from, NodeId to) const;
   // The directed link of a cable, for scheduled degradation.
   LinkId link(NodeId from, NodeId to) const;
+  // Both directions of every cable at `node`, in the order of adding.
+  const std::vector<LinkId>& links_at(NodeId node) const;
+  const std::string& name(NodeId node) const;
 
  private:
   struct State;
