@@ -4,8 +4,8 @@ set(COMMIT "$Format:%h$")  # filled in by `git archive` (.gitattributes)
 if(COMMIT MATCHES "Format")
   set(COMMIT unknown)
   if(EXISTS ${SOURCE_DIR}/.git)
-    execute_process(COMMAND git describe --always --dirty=+ --abbrev=10 --match=nothing WORKING_DIRECTORY ${SOURCE_DIR}
-                    OUTPUT_VARIABLE found RESULT_VARIABLE failed ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    execute_process(COMMAND git -c safe.directory=${SOURCE_DIR} describe --always --dirty=+ --abbrev=10 --match=nothing
+                    WORKING_DIRECTORY ${SOURCE_DIR} OUTPUT_VARIABLE found RESULT_VARIABLE failed ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
     if(NOT failed)
       set(COMMIT ${found})
     endif()

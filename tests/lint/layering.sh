@@ -16,8 +16,9 @@ declare -A allowed=(
   [metrics]="base port net kv gpu select policy serving"
   [scenario]="base port des net kv gpu select policy serving metrics"
   [report]="base port des net kv gpu select policy serving metrics scenario"
-  [study]="base port des net kv gpu select policy serving metrics scenario report"
-  [cli]="base port des net kv gpu select policy serving metrics scenario report study"
+  [run]="base port des net kv gpu select policy serving metrics scenario report"
+  [study]="base port des net kv gpu select policy serving metrics scenario report run"
+  [cli]="base port des net kv gpu select policy serving metrics scenario report run study"
 )
 
 failed=0

@@ -10,7 +10,7 @@ streams='std::(cout|cerr|clog|cin)|fmt::print|stdout|stderr'
 
 found=$(
   cpp_files sim | grep -v '^sim/cli/' | code_lines |
-    grep -P "^[^:]+:\d+:(\s*#\s*include\s*<($headers)>|.*(?<![\w.>])(?:std::)?($words)\s*\(|.*\b(steady_clock|system_clock|high_resolution_clock)::now\b|.*\brandom_device\b|.*\bmt19937(_64)?\b|.*\bthread_local\b|.*($streams)\b)" || true
+    grep -P "^[^:]+:\d+:(\s*#\s*include\s*<($headers)>|.*(?<![\w.>:])(?<!\w )($words)\s*\(|.*\b(return|else|do|std::)\s*($words)\s*\(|.*\b(steady_clock|system_clock|high_resolution_clock)::now\b|.*\brandom_device\b|.*\bmt19937(_64)?\b|.*\bthread_local\b|.*($streams)\b)" || true
   cpp_files sim | code_lines | grep -P "^[^:]+:\d+:\s*#\s*include\s*[<\"]($hardware)" || true
 )
 if [[ -n $found ]]; then

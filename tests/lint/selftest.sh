@@ -14,8 +14,8 @@ clean() {
 /* exit(1) and
    printf("") */
 inline const char* text() { return "printf( std::cout"; }
-struct Loop { int system(int); };
-inline int f(Loop& loop) { return loop.system(3); }
+struct Span { int exit() const { return 3; } };
+inline int f(const Span& span) { return span.exit(); }
 END
   printf '#include "sim/base/a.h"\n' >"$tree/sim/net/n.cpp"
   printf '#include <iostream>\n#include <thread>\n#include "sim/net/n.h"\nint main() { std::cout << 1; }\n' \
@@ -65,6 +65,8 @@ void f() { std::cout << 1; }
 void f() { std::cerr << 1; }
 void f() { exit(1); }
 void f() { std::exit(1); }
+int f() { return std::exit(1), 0; }
+void f(bool b) { if (b) exit(1); else exit(2); }
 thread_local int x;
 END
 

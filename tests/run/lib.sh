@@ -31,6 +31,7 @@ available_packages() {
 apt_get() { DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 "$@" >&2 </dev/null; }
 
 # need_packages NAME PACKAGE...: installs what is missing. NAME: of the stamp that lets the next start skip the look-up.
+# Without root it names them in one command, with those in KVLANE_ALSO that a later want_packages would ask for.
 need_packages() {
   local stamp=$KVLANE_ROOT/build/packages.$1 wanted missing
   shift
@@ -47,6 +48,7 @@ need_packages() {
   mapfile -t missing < <(missing_packages "$@")
   if ((${#missing[@]})); then
     if ((EUID)); then
+      [[ -z ${KVLANE_ALSO-} ]] || mapfile -t missing < <(missing_packages "$@" && missing_packages $KVLANE_ALSO)
       say "these packages are missing; install them and run kvlane again:"
       printf 'sudo apt-get update && sudo apt-get install -y --no-install-recommends %s\n' "${missing[*]}" >&2
       exit 2
@@ -97,7 +99,11 @@ with_tree_lock() {
 configure_locked() {
   local tree=$1 log=$KVLANE_ROOT/build/configure.$1.log
   shift
-  [[ -f $KVLANE_ROOT/build/$tree/build.ninja ]] && return 0
+  # A checkout that was moved or copied with its build folder starts that tree afresh.
+  if [[ -f $KVLANE_ROOT/build/$tree/build.ninja ]]; then
+    grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$KVLANE_ROOT" "$KVLANE_ROOT/build/$tree/CMakeCache.txt" && return 0
+    rm -rf "$KVLANE_ROOT/build/${tree:?}"
+  fi
   say "configuring build/$tree"
   if ! (cd "$KVLANE_ROOT" && cmake --preset "$tree" "$@") >"$log" 2>&1; then
     cat "$log" >&2

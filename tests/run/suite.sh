@@ -21,11 +21,13 @@ done
 
 started=$SECONDS
 if ((quick)); then
+  KVLANE_ALSO=clang-format-14
   need_packages quick "${KVLANE_BUILD_PACKAGES[@]}" git
-  want_packages clang-format-14
+  want_packages $KVLANE_ALSO
 else
+  KVLANE_ALSO="${KVLANE_OPTIONAL_PACKAGES[*]}"
   need_packages test "${KVLANE_BUILD_PACKAGES[@]}" "${KVLANE_TEST_PACKAGES[@]}"
-  want_packages "${KVLANE_OPTIONAL_PACKAGES[@]}"
+  want_packages $KVLANE_ALSO
 fi
 say "packages: $((SECONDS - started)) s"
 
