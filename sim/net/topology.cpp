@@ -105,8 +105,9 @@ Topology::~Topology() = default;
 
 NodeId Topology::add_node(std::string name) {
   State& s = *state_;
+  KVLANE_CHECK(!s.by_name.contains(name), "two nodes are named {}", name);
   const NodeId node(boost::add_vertex(s.graph));
-  KVLANE_CHECK(s.by_name.emplace(name, node).second, "two nodes are named {}", name);
+  s.by_name.emplace(name, node);
   s.names.push_back(std::move(name));
   s.links_at.emplace_back();
   s.routes.clear();
