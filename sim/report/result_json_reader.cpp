@@ -18,40 +18,41 @@ class Field {
   Field(const std::string& file, const Json& json) : Field(file, "", json) {}
 
   Field operator[](const char* name) const {
-    if (!json_.is_object()) fail("an object");
+    if (!json_.is_object()) fail("expected an object");
     const auto it = json_.find(name);
     if (it == json_.end())
-      throw InputError({file_}, fmt::format("no {}", inside(name)), "every key of kvlane.result/1");
+      throw InputError({file_}, fmt::format("no {}", inside(name)),
+                       "expected every key of kvlane.result/1");
     return {file_, inside(name), *it};
   }
   bool has(const char* name) const { return json_.is_object() && json_.contains(name); }
   bool is_null() const { return json_.is_null(); }
 
   std::string text() const {
-    if (!json_.is_string()) fail("a string");
+    if (!json_.is_string()) fail("expected a string");
     return json_.get<std::string>();
   }
   double number() const {
-    if (!json_.is_number()) fail("a number");
+    if (!json_.is_number()) fail("expected a number");
     return json_.get<double>();
   }
   std::int64_t integer() const {
-    if (!json_.is_number_integer()) fail("an integer");
+    if (!json_.is_number_integer()) fail("expected an integer");
     return json_.get<std::int64_t>();
   }
   std::uint64_t natural() const {
-    if (!json_.is_number_unsigned()) fail("an integer that is not negative");
+    if (!json_.is_number_unsigned()) fail("expected an integer that is not negative");
     return json_.get<std::uint64_t>();
   }
   template <class Visit>
   void each(Visit visit) const {
-    if (!json_.is_array()) fail("an array");
+    if (!json_.is_array()) fail("expected an array");
     for (std::size_t i = 0; i < json_.size(); ++i)
       visit(Field(file_, fmt::format("{}[{}]", path_, i), json_[i]));
   }
   template <class Visit>
   void each_member(Visit visit) const {
-    if (!json_.is_object()) fail("an object");
+    if (!json_.is_object()) fail("expected an object");
     for (const auto& [name, member] : json_.items())
       visit(name, Field(file_, inside(name.c_str()), member));
   }
@@ -140,9 +141,9 @@ Json parse(const std::string& file, std::string_view text) {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::parse_error& error) {
     throw InputError(place_of(file, text, error.byte), "text that is not JSON",
-                     "a kvlane.result/1 as `kvlane run --format json` writes it");
+                     "expected a kvlane.result/1 as `kvlane run --format json` writes it");
   } catch (const Json::exception& error) {  // a number out of range
-    throw InputError({file}, error.what(), "a kvlane.result/1");
+    throw InputError({file}, error.what(), "expected a kvlane.result/1");
   }
 }
 
@@ -152,9 +153,10 @@ Result result_from_json(const std::string& file, std::string_view text) {
   const Json json = parse(file, text);
   const Field in(file, json);
   if (!in.has("schema"))
-    throw InputError({file}, "JSON without a schema key", "\"schema\": \"kvlane.result/1\"");
+    throw InputError({file}, "JSON without a schema key",
+                     "expected \"schema\": \"kvlane.result/1\"");
   if (const std::string schema = in["schema"].text(); schema != "kvlane.result/1")
-    throw InputError({file}, fmt::format("schema {}", schema), "kvlane.result/1");
+    throw InputError({file}, fmt::format("schema {}", schema), "expected kvlane.result/1");
   Result result;
   result.scenario = in["scenario"].text();
   in["inputs"].each([&](const Field& input) {

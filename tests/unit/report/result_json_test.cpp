@@ -104,17 +104,19 @@ TEST_CASE("result JSON: a sum that does not hold is refused, and named") {
 TEST_CASE("result JSON reader: what is not a kvlane.result/1 is an error that says where") {
   const std::string good = result_to_json(sample_result());
   CHECK(error_of("{\"schema\": \"kvlane.result/1\",\n  oops}") ==
-        "r.json:2:3: text that is not JSON; a kvlane.result/1 as `kvlane run --format json` writes "
+        "r.json:2:3: text that is not JSON; expected a kvlane.result/1 as `kvlane run --format "
+        "json` writes "
         "it");
-  CHECK(error_of("[1]") == "r.json: JSON without a schema key; \"schema\": \"kvlane.result/1\"");
+  CHECK(error_of("[1]") ==
+        "r.json: JSON without a schema key; expected \"schema\": \"kvlane.result/1\"");
   CHECK(error_of(replaced(good, "kvlane.result/1", "kvlane.paper/1")) ==
-        "r.json: schema kvlane.paper/1; kvlane.result/1");
+        "r.json: schema kvlane.paper/1; expected kvlane.result/1");
   CHECK(error_of(replaced(good, "\"prefill_s\": 1", "\"prefill_s\": \"1 s\"")) ==
-        "r.json: strategies[0].prefill_s is string; a number");
+        "r.json: strategies[0].prefill_s is string; expected a number");
   CHECK(error_of(replaced(good, "\"transfer_s\"", "\"transfer\"")) ==
-        "r.json: no strategies[0].transfer_s; every key of kvlane.result/1");
+        "r.json: no strategies[0].transfer_s; expected every key of kvlane.result/1");
   CHECK(error_of(replaced(good, "\"seed\": 7", "\"seed\": -7")) ==
-        "r.json: seed is number; an integer that is not negative");
+        "r.json: seed is number; expected an integer that is not negative");
   CHECK(error_of("") != "no error");
   CHECK(error_of(good) == "no error");
 }
