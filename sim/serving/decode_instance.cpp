@@ -29,6 +29,7 @@ struct DecodeInstance::LayerLoad {
   std::int64_t local_rows = 0;      // to load over PCIe
   std::vector<std::int64_t> remote; // rows by source
   std::vector<std::int64_t> remote_sequences;
+  std::vector<RequestId> remote_first;  // a request of each source, names the worker in messages
   WaitGroup ready;
 };
 
@@ -40,7 +41,6 @@ struct DecodeInstance::Fetch {
 DecodeInstance::DecodeInstance(Environment& environment, EndpointId self, Worker worker)
     : env_(environment), self_(self), worker_(std::move(worker)), wake_(environment.loop) {
   sequences_.resize(env_.requests.size());
-  if (self_.is_valid()) env_.transport.set_handler(self_, this);
   serve(env_.tasks);
 }
 
@@ -122,7 +122,7 @@ std::int64_t DecodeInstance::remote_rows(Sequence& sequence, std::size_t l) {
     }
     return remote;
   }
-  const std::span<const std::uint16_t> counts = demand.counts(l, sequence.step);
+  const std::span<const std::uint32_t> counts = demand.counts(l, sequence.step);
   const LayerLayout& layer = sequence.plan.transfer.layout->layer(l);
   for (std::int64_t b = layer.first_block; b < layer.first_block + layer.block_count; ++b) {
     if (!mask.is_local(l, b)) remote += counts[static_cast<std::size_t>(b)];
@@ -137,6 +137,7 @@ void DecodeInstance::split(LayerLoad& load) {
   load.local_rows = 0;
   load.remote.assign(sources_.size(), 0);
   load.remote_sequences.assign(sources_.size(), 0);
+  load.remote_first.assign(sources_.size(), RequestId());
   for (Sequence* sequence : running_) {
     const LayerLayout& layer = sequence->plan.transfer.layout->layer(l);
     if (sequence->plan.demand == nullptr || !sequence->plan.demand->selects(l)) {
@@ -159,6 +160,7 @@ void DecodeInstance::split(LayerLoad& load) {
           std::find(sources_.begin(), sources_.end(), sequence->source) - sources_.begin());
       load.remote[at] += remote;
       ++load.remote_sequences[at];
+      if (!load.remote_first[at].is_valid()) load.remote_first[at] = sequence->plan.id;
     }
   }
   if (env_.settings.placement == KvPlacement::gpu) load.local_rows = 0;
@@ -206,6 +208,7 @@ Task DecodeInstance::fetch_remote(TaskScope&, LayerLoad& load, std::size_t at) {
     spec.local_memory = MemoryKind::host;
     spec.bytes = Bytes(kControlBytes + rows * kIndexEntryBytes);
     spec.message.kind = MessageKind::rows_wanted;
+    spec.message.request = load.remote_first[at];
     spec.message.layer = LayerId(l);
     spec.message.iteration = iteration_;
     spec.message.rows = rows;
@@ -224,7 +227,7 @@ Task DecodeInstance::fetch_remote(TaskScope&, LayerLoad& load, std::size_t at) {
     spec.local_memory = env_.settings.gpu_direct ? MemoryKind::gpu : MemoryKind::host;
     spec.bytes = bytes;
     spec.segments = rows;
-    spec.targets = load.remote_sequences[at] * layer.kv_heads;
+    spec.targets = rows;
     co_await Completion{[&](Callback done) { env_.transport.post(spec, done); }};
   }
   if (env_.settings.gpu_direct) {
@@ -258,6 +261,7 @@ Task DecodeInstance::iterate_layer_load(TaskScope& scope, LayerLoad& load) {
     remote_only.layer = load.layer;
     remote_only.remote = load.remote;
     remote_only.remote_sequences = load.remote_sequences;
+    remote_only.remote_first = load.remote_first;
     for (std::size_t at = 0; at < sources_.size(); ++at) {
       if (load.remote[at] == 0) continue;
       remote_only.ready.add();
@@ -538,6 +542,13 @@ void DecodeInstance::on_message(EndpointId, const Message& message) {
       break;
   }
   KVLANE_CHECK(false, "a message of the prefill side at the decode side");
+}
+
+void DecodeEndpoint::on_message(EndpointId from, const Message& message) {
+  for (DecodeInstance* worker : workers_) {
+    if (worker->expects(message.request)) return worker->on_message(from, message);
+  }
+  KVLANE_CHECK(false, "no worker expects request {}", message.request.value());
 }
 
 }  // namespace kvlane

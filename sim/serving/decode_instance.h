@@ -13,6 +13,8 @@ namespace kvlane {
 
 class DecodeInstance final : public MessageHandler {
  public:
+  // `self` is invalid when prefill happens here too (colocated). Messages come through on_message(),
+  // from the DecodeEndpoint that the workers of an instance share.
   DecodeInstance(Environment& environment, EndpointId self, Worker worker);
   ~DecodeInstance() override;
 
@@ -20,6 +22,7 @@ class DecodeInstance final : public MessageHandler {
   // join() tells when.
   void expect(RequestId request, EndpointId prefill);
   void join(RequestId request);
+  bool expects(RequestId request) const { return sequences_[request.index()] != nullptr; }
   std::size_t load() const { return expected_; }
   GpuId gpu() const { return worker_.gpus.front(); }
 
@@ -60,6 +63,16 @@ class DecodeInstance final : public MessageHandler {
   Signal wake_;
   std::size_t expected_ = 0;
   std::int32_t iteration_ = 0;
+};
+
+// One NIC port, several decode workers: gives each message to the worker that has the request.
+class DecodeEndpoint final : public MessageHandler {
+ public:
+  explicit DecodeEndpoint(std::vector<DecodeInstance*> workers) : workers_(std::move(workers)) {}
+  void on_message(EndpointId from, const Message& message) override;
+
+ private:
+  std::vector<DecodeInstance*> workers_;
 };
 
 }  // namespace kvlane

@@ -303,11 +303,8 @@ Task PrefillInstance::announce(TaskScope&, Job& job, bool wait_for_all) {
 
 // Step 5 of a decode iteration, at this side: the wanted rows are gathered in host memory and sent.
 Task PrefillInstance::answer(TaskScope&, EndpointId decode, Message wanted) {
-  const Job* job = nullptr;
-  for (const auto& candidate : jobs_) {
-    if (candidate && candidate->decode == decode) job = candidate.get();
-  }
-  KVLANE_CHECK(job != nullptr, "rows wanted by an instance that this one does not serve");
+  const Job* job = jobs_[wanted.request.index()].get();
+  KVLANE_CHECK(job != nullptr, "rows wanted of request {}", wanted.request.value());
   const RequestPlan& plan = env_.request(job->request);
   const LayerLayout& layer = plan.transfer.layout->layer(wanted.layer.index());
   const Bytes bytes = plan.transfer.wire_bytes(Bytes(wanted.rows * layer.row_bytes));

@@ -1,0 +1,333 @@
+#include "sim/run/run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "sim/base/check.h"
+#include "sim/base/input_error.h"
+#include "sim/base/rng.h"
+#include "sim/run/verdict.h"
+
+namespace kvlane {
+namespace {
+
+// Nearest rank; the values are sorted.
+double percentile(const std::vector<double>& sorted, double p) {
+  const auto n = static_cast<double>(sorted.size());
+  const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(p * n - 1e-9)));
+  return sorted[std::min(rank, sorted.size()) - 1];
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+// `by_seed`: the values of each seed.
+Distribution distribution(const std::vector<std::vector<double>>& by_seed) {
+  std::vector<double> all;
+  std::vector<double> means;
+  for (const auto& seed : by_seed) {
+    all.insert(all.end(), seed.begin(), seed.end());
+    if (!seed.empty()) means.push_back(mean_of(seed));
+  }
+  Distribution d;
+  if (all.empty()) return d;  // one output token after the second: no gap to measure
+  d.mean = mean_of(all);
+  std::sort(all.begin(), all.end());
+  d.p50 = percentile(all, 0.50);
+  d.p90 = percentile(all, 0.90);
+  d.p99 = percentile(all, 0.99);
+  d.max = all.back();
+  if (by_seed.size() > 1) {
+    const double centre = mean_of(means);
+    double squares = 0;
+    for (const double m : means) squares += (m - centre) * (m - centre);
+    d.spread = means.size() > 1 ? std::sqrt(squares / static_cast<double>(means.size() - 1)) : 0;
+  }
+  return d;
+}
+
+class ScenarioRun {
+ public:
+  ScenarioRun(const Scenario& scenario, const RunOptions& options)
+      : scenario_(scenario), options_(options), models_(make_cost_models(scenario)) {
+    for (const StrategyOptions& s : scenario_.strategies) {
+      if (options_.only.empty() || std::find(options_.only.begin(), options_.only.end(), s.name) !=
+                                       options_.only.end()) {
+        chosen_.push_back(&s);
+      }
+    }
+    for (const std::string& name : options_.only) {
+      const bool known = std::any_of(scenario_.strategies.begin(), scenario_.strategies.end(),
+                                     [&](const StrategyOptions& s) { return s.name == name; });
+      if (!known) {
+        std::string names;
+        for (const StrategyOptions& s : scenario_.strategies) {
+          names += (names.empty() ? "" : ", ") + s.name;
+        }
+        throw InputError({"--only", 0, 0}, fmt::format("no strategy '{}'", name),
+                         fmt::format("expected one of {}", names));
+      }
+    }
+    for (std::int64_t i = 0; i < scenario_.seeds; ++i) {
+      workloads_.push_back(std::make_unique<Workload>(
+          scenario_, scenario_.seed + static_cast<std::uint64_t>(i)));
+    }
+  }
+
+  Result run();
+
+ private:
+  const StrategyRun& ideal(std::size_t seed, const StrategyOptions& options);
+  StrategyResult summarise(const StrategyOptions& options, const std::vector<StrategyRun>& runs);
+  void add_speedups(Result& result) const;
+  std::string weakest_source() const;
+  void add_warnings(Result& result) const;
+
+  const Scenario& scenario_;
+  const RunOptions& options_;
+  std::vector<std::unique_ptr<CostModel>> models_;
+  std::vector<std::unique_ptr<Workload>> workloads_;  // by seed
+  std::vector<const StrategyOptions*> chosen_;
+  std::map<std::pair<std::size_t, std::string>, StrategyRun> ideals_;
+};
+
+const StrategyRun& ScenarioRun::ideal(std::size_t seed, const StrategyOptions& options) {
+  const StrategyOptions wanted = ideal_of(options);
+  const auto key = std::make_pair(seed, ideal_key(wanted));
+  auto found = ideals_.find(key);
+  if (found == ideals_.end()) {
+    LinkSpeed speed;
+    speed.infinite = true;
+    found = ideals_
+                .emplace(key, run_strategy(scenario_, *workloads_[seed], models_, wanted, speed))
+                .first;
+  }
+  return found->second;
+}
+
+StrategyResult ScenarioRun::summarise(const StrategyOptions& options,
+                                      const std::vector<StrategyRun>& runs) {
+  StrategyResult r;
+  r.name = options.name;
+  r.policy = to_string(options.policy);
+  r.endpoint = to_string(endpoint_of(options));
+  const bool at_prefill = scenario_.serving.first_token == FirstToken::prefill;
+  std::vector<std::vector<double>> ttft, ttst, second, stall, tbt, jct;
+  std::vector<double> prefill;
+  double mass = 0;
+  double seconds = 0;
+  std::int64_t tokens = 0;
+  for (std::size_t seed = 0; seed < runs.size(); ++seed) {
+    const StrategyRun& run = runs[seed];
+    const StrategyRun& best = ideal(seed, options);
+    for (auto* list : {&ttft, &ttst, &second, &stall, &tbt, &jct}) list->emplace_back();
+    for (std::size_t i = 0; i < run.times.size(); ++i) {
+      const RequestTimes& t = run.times[i];
+      const RequestTimes& b = best.times[i];
+      const TimePoint step_begin = at_prefill ? b.joined : b.tokens[0];
+      const TtstCauses causes = ttst_causes(t, at_prefill, b.tokens[1] - step_begin);
+      const TtftCauses first = ttft_causes(t, at_prefill);
+      KVLANE_CHECK(causes.sum() == t.ttst() && first.sum() == t.ttft(),
+                   "the parts of request {} do not add up", i);
+      r.ttst_parts_s.prefill_tail += to_seconds(causes.prefill_tail);
+      r.ttst_parts_s.wire += to_seconds(causes.wire);
+      r.ttst_parts_s.queue += to_seconds(causes.queue);
+      r.ttst_parts_s.orchestration += to_seconds(causes.orchestration);
+      r.ttst_parts_s.fetch += to_seconds(causes.fetch);
+      r.ttst_parts_s.step += to_seconds(causes.step);
+      r.ttft_parts_s.queue += to_seconds(first.queue);
+      r.ttft_parts_s.prefill += to_seconds(first.prefill);
+      r.ttft_parts_s.wire += to_seconds(first.wire);
+      r.ttft_parts_s.orchestration += to_seconds(first.orchestration);
+      r.ttft_parts_s.step += to_seconds(first.step);
+      ttft.back().push_back(to_seconds(t.ttft()));
+      ttst.back().push_back(to_seconds(t.ttst()));
+      second.back().push_back(to_seconds(t.second_token()));
+      stall.back().push_back(to_seconds(t.ttst()) - to_seconds(b.ttst()));
+      jct.back().push_back(to_seconds(t.jct()));
+      prefill.push_back(to_seconds(t.prefill_finished - t.prefill_started));
+      double gaps = 0;
+      for (std::size_t k = 2; k < t.tokens.size(); ++k) {
+        tbt.back().push_back(to_seconds(t.tokens[k] - t.tokens[k - 1]));
+        gaps += tbt.back().back();
+      }
+      r.ctl_s.resize(std::max(r.ctl_s.size(), t.tokens.size()), 0);
+      for (std::size_t k = 0; k < t.tokens.size(); ++k) {
+        r.ctl_s[k] += to_seconds(t.tokens[k] - t.arrived);
+      }
+      RequestRow row;
+      row.seed = static_cast<std::int64_t>(scenario_.seed + seed);
+      row.request = static_cast<std::uint32_t>(i);
+      row.prompt_tokens = workloads_[seed]->requests()[i].prompt_tokens;
+      row.output_tokens = scenario_.output_tokens;
+      row.ttft_s = ttft.back().back();
+      row.ttst_s = ttst.back().back();
+      row.second_token_s = second.back().back();
+      row.stall_s = stall.back().back();
+      row.tbt_mean_s =
+          t.tokens.size() > 2 ? gaps / static_cast<double>(t.tokens.size() - 2) : 0;
+      row.jct_s = jct.back().back();
+      r.requests.push_back(row);
+      tokens += static_cast<std::int64_t>(t.tokens.size());
+    }
+    seconds += to_seconds(run.end);
+    r.transfer_s += to_seconds(run.transfer);
+    r.bytes_control += run.lane_bytes[index(Lane::control)].count();
+    r.bytes_on_demand += run.lane_bytes[index(Lane::on_demand)].count();
+    r.bytes_proactive += run.lane_bytes[index(Lane::proactive)].count();
+    r.bytes_speculative += run.lane_bytes[index(Lane::speculative)].count();
+    r.bytes_metadata += run.metadata.count();
+    mass += run.attention_mass.value_or(0);
+    r.on_demand_ratio.resize(std::max(r.on_demand_ratio.size(), run.on_demand_ratio.size()), 0);
+    for (std::size_t s = 0; s < run.on_demand_ratio.size(); ++s) {
+      r.on_demand_ratio[s] += run.on_demand_ratio[s];
+    }
+    for (const auto& [port, share] : run.utilisation) r.utilisation[port] += share;
+    if (seed == 0) {
+      r.local_after_iteration = run.local_after;
+    } else if (r.local_after_iteration && run.local_after) {
+      r.local_after_iteration = std::max(*r.local_after_iteration, *run.local_after);
+    } else {
+      r.local_after_iteration.reset();
+    }
+  }
+  const auto requests = static_cast<double>(r.requests.size());
+  const auto seeds = static_cast<double>(runs.size());
+  for (double* part : {&r.ttst_parts_s.prefill_tail, &r.ttst_parts_s.wire, &r.ttst_parts_s.queue,
+                       &r.ttst_parts_s.orchestration, &r.ttst_parts_s.fetch, &r.ttst_parts_s.step,
+                       &r.ttft_parts_s.queue, &r.ttft_parts_s.prefill, &r.ttft_parts_s.wire,
+                       &r.ttft_parts_s.orchestration, &r.ttft_parts_s.step}) {
+    *part /= requests;
+  }
+  for (double& t : r.ctl_s) t /= requests;
+  for (double& ratio : r.on_demand_ratio) ratio /= seeds;
+  for (auto& [port, share] : r.utilisation) share /= seeds;
+  for (std::int64_t* bytes : {&r.bytes_control, &r.bytes_on_demand, &r.bytes_proactive,
+                              &r.bytes_speculative, &r.bytes_metadata}) {
+    *bytes /= scenario_.seeds;
+  }
+  r.bytes_total = r.bytes_control + r.bytes_on_demand + r.bytes_proactive + r.bytes_speculative +
+                  r.bytes_metadata;
+  r.transfer_s /= seeds;
+  r.prefill_s = mean_of(prefill);
+  r.attention_mass = mass / seeds;
+  r.ttft_s = distribution(ttft);
+  r.ttst_s = distribution(ttst);
+  r.second_token_s = distribution(second);
+  r.stall_s = distribution(stall);
+  r.tbt_s = distribution(tbt);
+  r.jct_s = distribution(jct);
+  double price = 0;
+  bool priced = true;
+  for (const InstanceGroup& group : scenario_.instances) {
+    priced = priced && group.price_per_hour.has_value();
+    price += static_cast<double>(group.count) * group.price_per_hour.value_or(0);
+  }
+  if (priced && tokens > 0) {
+    r.cost_per_million_tokens = price / 3600 * seconds / static_cast<double>(tokens) * 1e6;
+  }
+  if (options.policy == PolicyKind::hack) {
+    const bool gpu = options.kv_placement.value_or(scenario_.serving.kv_placement) == KvPlacement::gpu;
+    r.note = gpu ? "KV stays in GPU memory" : "KV in host memory";
+  }
+  return r;
+}
+
+void ScenarioRun::add_speedups(Result& result) const {
+  const StrategyResult* full = nullptr;
+  for (const StrategyResult& s : result.strategies) {
+    if (s.name == "full") full = &s;
+  }
+  if (full == nullptr) return;
+  const auto ratio = [](const Distribution& a, const Distribution& b) {
+    return b.mean > 0 ? a.mean / b.mean : 1.0;
+  };
+  const StrategyResult base = *full;
+  for (StrategyResult& s : result.strategies) {
+    s.speedup_vs_full = Speedup{ratio(base.ttst_s, s.ttst_s), ratio(base.second_token_s, s.second_token_s),
+                                ratio(base.tbt_s, s.tbt_s), ratio(base.jct_s, s.jct_s)};
+  }
+}
+
+std::string ScenarioRun::weakest_source() const {
+  Source weakest = scenario_.selection.spec.source_class;
+  for (const InstanceGroup& group : scenario_.instances) {
+    for (const auto& [key, source] : group.gpu.source) weakest = std::max(weakest, source);
+    for (const auto& [key, source] : group.nic_source) weakest = std::max(weakest, source);
+  }
+  return to_string(weakest);
+}
+
+void ScenarioRun::add_warnings(Result& result) const {
+  for (const std::string& assumption : scenario_.model.assumptions) {
+    result.warnings.push_back(scenario_.model.name + ": " + assumption);
+  }
+  for (const std::string& warning : scenario_.warnings) result.warnings.push_back(warning);
+}
+
+Result ScenarioRun::run() {
+  Result result;
+  result.scenario = scenario_.name;
+  result.inputs = scenario_.inputs;
+  result.seed = scenario_.seed;
+  switch (scenario_.serving.first_token) {
+    case FirstToken::prefill: result.first_token = "prefill"; break;
+    case FirstToken::decode_seeded: result.first_token = "decode_seeded"; break;
+    case FirstToken::decode_recompute: result.first_token = "decode_recompute"; break;
+  }
+  result.weakest_source = weakest_source();
+  add_warnings(result);
+
+  const std::size_t total = chosen_.size() * workloads_.size();
+  std::size_t done = 0;
+  std::uint64_t hash = fnv1a(scenario_.name);
+  for (const StrategyOptions* strategy : chosen_) {
+    std::vector<StrategyRun> runs;
+    for (std::size_t seed = 0; seed < workloads_.size(); ++seed) {
+      LinkSpeed speed;
+      speed.infinite = strategy->policy == PolicyKind::ideal;
+      runs.push_back(run_strategy(scenario_, *workloads_[seed], models_, *strategy, speed,
+                                  seed == 0 ? options_.trace : nullptr));
+      hash = fnv1a(fmt::format("{}:{:016x}", strategy->name, runs.back().hash), hash);
+      ++done;
+      if (options_.progress) options_.progress(done, total);
+    }
+    result.strategies.push_back(summarise(*strategy, runs));
+  }
+  // One more draw: runs that used a different number of random draws differ here too.
+  Rng last(scenario_.seed, "end of run");
+  hash = fnv1a(fmt::format("{:016x}", last()), hash);
+  result.run_hash = fmt::format("{:016x}", hash);
+  add_speedups(result);
+  if (options_.verdict) {
+    std::map<std::pair<std::size_t, double>, double> known;
+    result.verdict = verdict_of(scenario_, result, [&](std::size_t s, double scale) {
+      auto found = known.find({s, scale});
+      if (found == known.end()) {
+        LinkSpeed speed;
+        speed.scale = scale;
+        const StrategyRun run =
+            run_strategy(scenario_, *workloads_[0], models_, *chosen_[s], speed);
+        double sum = 0;
+        for (const RequestTimes& t : run.times) sum += to_seconds(t.second_token());
+        found = known.emplace(std::make_pair(s, scale), sum / static_cast<double>(run.times.size()))
+                    .first;
+      }
+      return found->second;
+    });
+  }
+  return result;
+}
+
+}  // namespace
+
+Result run_scenario(const Scenario& scenario, const RunOptions& options) {
+  return ScenarioRun(scenario, options).run();
+}
+
+}  // namespace kvlane

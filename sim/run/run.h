@@ -1,0 +1,23 @@
+#pragma once
+// A scenario's answer: every strategy over every seed, its ideal, the ratios to `full`, and the verdict.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/report/result.h"
+#include "sim/run/strategy_run.h"
+
+namespace kvlane {
+
+struct RunOptions {
+  std::vector<std::string> only;  // strategies to run, all when empty; unknown ones: InputError
+  bool verdict = true;            // costs some runs at other bandwidths
+  // Called after each finished strategy run with (done, of).
+  std::function<void(std::size_t, std::size_t)> progress;
+  TraceFor trace;                 // first seed only
+};
+
+Result run_scenario(const Scenario& scenario, const RunOptions& options = {});
+
+}  // namespace kvlane

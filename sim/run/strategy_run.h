@@ -1,0 +1,56 @@
+#pragma once
+// One strategy of one scenario and seed, from the first arrival to the last token.
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/metrics/collector.h"
+#include "sim/report/result.h"
+#include "sim/run/workload.h"
+#include "sim/run/world.h"
+
+namespace kvlane {
+
+// A run that cannot finish (a link that never comes back): exit status 1, not bad input.
+class RunError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct StrategyRun {
+  std::vector<RequestTimes> times;      // by request
+  std::array<Bytes, kLaneCount> lane_bytes{};
+  Bytes metadata{0};
+  Duration transfer{0};
+  std::vector<double> on_demand_ratio;
+  std::optional<std::int64_t> local_after;
+  std::optional<double> attention_mass;
+  std::vector<std::pair<std::string, double>> utilisation;
+  TimePoint end{};
+  std::uint64_t hash = 0;
+  std::uint64_t events = 0;
+};
+
+// Names the world's GPUs and endpoints and gives the sink that gets every record.
+using TraceFor = std::function<TraceSink*(const std::string& strategy,
+                                          const std::vector<std::string>& gpus,
+                                          const std::vector<std::string>& endpoints)>;
+
+StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
+                         const std::vector<std::unique_ptr<CostModel>>& models,
+                         const StrategyOptions& options, LinkSpeed speed,
+                         const TraceFor& trace = nullptr);
+
+// The strategy whose run over an infinite link is `options`' ideal: the same selection, placement and
+// payload, everything sent. Equal ideals compare equal by key().
+StrategyOptions ideal_of(const StrategyOptions& options);
+std::string ideal_key(const StrategyOptions& ideal);
+
+// Bytes on the wire of 16-bit KV of `tokens` tokens, as a share.
+double wire_ratio(const StrategyOptions& options, const ModelSpec& model, std::int64_t tokens);
+
+}  // namespace kvlane

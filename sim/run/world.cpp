@@ -1,0 +1,205 @@
+#include "sim/run/world.h"
+
+#include <algorithm>
+
+#include "sim/base/check.h"
+
+namespace kvlane {
+namespace {
+
+constexpr const char* kDefaultSwitch = "switch";
+
+}  // namespace
+
+std::vector<std::string> member_names(const InstanceGroup& group) {
+  if (group.count == 1) return {group.name};
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < group.count; ++i) names.push_back(fmt::format("{}-{}", group.name, i));
+  return names;
+}
+
+std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenario) {
+  std::vector<std::unique_ptr<CostModel>> models;
+  for (const InstanceGroup& group : scenario.instances) {
+    models.push_back(std::make_unique<CostModel>(
+        group.gpu, scenario.model, group.tp,
+        scenario.serving.sliding_window == SlidingWindow::as_full));
+  }
+  return models;
+}
+
+SimWorld::SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<CostModel>>& models,
+                   LinkSpeed speed, TraceSink& trace)
+    : scenario_(scenario),
+      network_(loop_),
+      topology_(network_),
+      transport_(loop_, network_, topology_, &trace),
+      compute_(loop_, network_, &trace) {
+  for (std::size_t g = 0; g < scenario_.instances.size(); ++g) {
+    for (const std::string& name : member_names(scenario_.instances[g])) {
+      Instance instance;
+      instance.group = g;
+      instance.name = name;
+      instance.node = topology_.add_node(name);
+      nodes_.emplace_back(name, instance.node);
+      instances_.push_back(std::move(instance));
+    }
+  }
+  build_cables(speed);
+  build_instances(models, speed);
+  schedule_link_events(speed);
+}
+
+Bandwidth SimWorld::scaled(Bandwidth rate, LinkSpeed speed) const {
+  if (speed.infinite) return Bandwidth::unlimited();
+  return speed.scale == 1 ? rate : rate.scaled(speed.scale);
+}
+
+void SimWorld::build_cables(LinkSpeed speed) {
+  std::vector<Cable> cables = scenario_.cables;
+  std::vector<std::string> switches = scenario_.switches;
+  if (cables.empty()) {
+    // No network section: one switch that never limits.
+    switches = {kDefaultSwitch};
+    for (const InstanceGroup& group : scenario_.instances) {
+      Cable cable;
+      cable.from = group.name;
+      cable.to = kDefaultSwitch;
+      cables.push_back(cable);
+    }
+  }
+  for (const std::string& name : switches) nodes_.emplace_back(name, topology_.add_node(name));
+  const auto members = [&](const std::string& name) {
+    std::vector<NodeId> found;
+    for (const InstanceGroup& group : scenario_.instances) {
+      if (group.name != name) continue;
+      for (const std::string& member : member_names(group)) {
+        for (const auto& [node, id] : nodes_) {
+          if (node == member) found.push_back(id);
+        }
+      }
+      return found;
+    }
+    for (const auto& [node, id] : nodes_) {
+      if (node == name) found.push_back(id);
+    }
+    KVLANE_CHECK(!found.empty(), "no instance or switch is called {}", name);
+    return found;
+  };
+  for (const Cable& cable : cables) {
+    for (const NodeId a : members(cable.from)) {
+      for (const NodeId b : members(cable.to)) {
+        topology_.add_cable(a, b, scaled(cable.rate, speed),
+                            speed.infinite ? Duration::zero() : cable.latency, true);
+      }
+    }
+  }
+}
+
+void SimWorld::build_instances(const std::vector<std::unique_ptr<CostModel>>& models,
+                               LinkSpeed speed) {
+  for (Instance& instance : instances_) {
+    const InstanceGroup& group = scenario_.instances[instance.group];
+    NicSpec nic = group.nic;
+    nic.rate = scaled(nic.rate, speed);
+    if (speed.infinite) {
+      nic.efficiency = 1;
+      nic.message_rate = 0;
+      nic.latency = nic.per_message = nic.per_doorbell = Duration::zero();
+      nic.lane_priority = true;
+    }
+    instance.endpoint = transport_.add_endpoint(instance.node, nic);
+    const LinkId host =
+        network_.add_link(instance.name + " host memory", group.gpu.host_memory, true);
+    Worker worker;
+    for (std::int64_t g = 0; g < group.gpus; ++g) {
+      const std::string name =
+          group.gpus == 1 ? instance.name : fmt::format("{} gpu {}", instance.name, g);
+      const LinkId h2d = network_.add_link(name + " H2D", group.gpu.pcie_h2d);
+      const LinkId d2h = network_.add_link(name + " D2H", group.gpu.pcie_d2h);
+      const GpuId gpu = compute_.add_gpu(*models[instance.group], h2d, d2h, host);
+      KVLANE_CHECK(gpu.index() == gpu_names_.size(), "GPUs are numbered in order");
+      transport_.attach_gpu(gpu, h2d, d2h);
+      gpu_names_.push_back(name);
+      pcie_.emplace_back(h2d, d2h);
+      worker.gpus.push_back(gpu);
+      if (static_cast<int>(worker.gpus.size()) == group.tp) {
+        instance.workers.push_back(std::move(worker));
+        worker = {};
+      }
+    }
+  }
+}
+
+// An event states the cable's rate; what the NIC's headers leave of it stays the same share.
+void SimWorld::schedule_link_events(LinkSpeed speed) {
+  if (speed.infinite) return;
+  const auto find = [&](const std::string& name) {
+    for (const auto& [node, id] : nodes_) {
+      if (node == name) return id;
+    }
+    KVLANE_CHECK(false, "no instance or switch is called {}", name);
+    return NodeId();
+  };
+  for (const LinkEvent& event : scenario_.link_events) {
+    const NodeId a = find(event.from);
+    const NodeId b = find(event.to);
+    for (const LinkId link : {topology_.link(a, b), topology_.link(b, a)}) {
+      const Bandwidth whole = network_.capacity(link);
+      Bandwidth rate = scaled(event.rate, speed);
+      for (const Instance& instance : instances_) {
+        if (instance.node == a || instance.node == b) {
+          rate = rate.scaled(scenario_.instances[instance.group].nic.efficiency);
+        }
+      }
+      auto change = std::make_unique<Change>();
+      change->world = this;
+      change->link = link;
+      change->rate = std::min(rate, whole);
+      loop_.schedule_at(TimePoint(event.at), {[](void* context, std::uint64_t) {
+                                                auto& c = *static_cast<Change*>(context);
+                                                c.world->network_.set_capacity(c.link, c.rate);
+                                              },
+                                              change.get(), 0});
+      changes_.push_back(std::move(change));
+    }
+  }
+}
+
+std::vector<std::string> SimWorld::endpoint_names() const {
+  std::vector<std::string> names;
+  for (const Instance& instance : instances_) names.push_back(instance.name);
+  return names;
+}
+
+Bandwidth SimWorld::path(EndpointId prefill, EndpointId decode) const {
+  return transport_.path_rate(prefill, decode);
+}
+
+// The narrowest of an endpoint's cables: what its NIC can carry.
+Bandwidth SimWorld::port(EndpointId endpoint) const {
+  Bandwidth widest{};
+  for (const LinkId link : topology_.links_at(instances_[endpoint.index()].node)) {
+    widest = std::max(widest, network_.capacity(link));
+  }
+  return widest;
+}
+
+std::vector<std::pair<std::string, double>> SimWorld::utilisation(TimePoint end) const {
+  std::vector<std::pair<std::string, double>> shares;
+  const double seconds = to_seconds(end);
+  if (seconds <= 0) return shares;
+  for (std::uint32_t l = 0; l < network_.link_count(); ++l) {
+    const LinkId link(l);
+    if (network_.capacity(link).is_unlimited()) continue;
+    shares.emplace_back(network_.name(link),
+                        std::min(1.0, network_.usage(link).share_time / seconds));
+  }
+  for (std::size_t g = 0; g < gpu_names_.size(); ++g) {
+    shares.emplace_back(gpu_names_[g] + " compute",
+                        std::min(1.0, to_seconds(compute_.busy(GpuId(g))) / seconds));
+  }
+  return shares;
+}
+
+}  // namespace kvlane

@@ -1,0 +1,79 @@
+#pragma once
+// The simulated world of a scenario: clock, network, GPUs and transport, built anew for every strategy
+// run. `LinkSpeed` scales it: the ideal has links without limits, the verdict asks for other rates.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/des/virtual_loop.h"
+#include "sim/gpu/sim_compute.h"
+#include "sim/net/sim_transport.h"
+#include "sim/scenario/scenario.h"
+#include "sim/serving/environment.h"
+#include "sim/serving/router.h"
+
+namespace kvlane {
+
+struct LinkSpeed {
+  bool infinite = false;
+  double scale = 1;  // of every NIC and cable rate
+};
+
+// Cost models of a scenario, one an instance group; made once, shared by all runs.
+std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenario);
+
+class SimWorld final : public PortRates {
+ public:
+  struct Instance {
+    std::size_t group = 0;
+    std::string name;
+    EndpointId endpoint;
+    std::vector<Worker> workers;
+    NodeId node;
+  };
+  // `scenario`, `models` and `trace` outlive the world.
+  SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<CostModel>>& models,
+           LinkSpeed speed, TraceSink& trace);
+
+  VirtualLoop& loop() { return loop_; }
+  SimTransport& transport() { return transport_; }
+  SimCompute& compute() { return compute_; }
+  const std::vector<Instance>& instances() const { return instances_; }
+  std::vector<std::string> gpu_names() const { return gpu_names_; }
+  std::vector<std::string> endpoint_names() const;
+  // Share of the time until `end` that each port, PCIe direction and GPU was used.
+  std::vector<std::pair<std::string, double>> utilisation(TimePoint end) const;
+
+  Bandwidth path(EndpointId prefill, EndpointId decode) const override;
+  Bandwidth port(EndpointId endpoint) const override;
+  Duration latency(EndpointId from, EndpointId to) const { return transport_.path_latency(from, to); }
+
+ private:
+  void build_instances(const std::vector<std::unique_ptr<CostModel>>& models, LinkSpeed speed);
+  void build_cables(LinkSpeed speed);
+  void schedule_link_events(LinkSpeed speed);
+  Bandwidth scaled(Bandwidth rate, LinkSpeed speed) const;
+
+  const Scenario& scenario_;
+  VirtualLoop loop_;
+  FluidNetwork network_;
+  Topology topology_;
+  SimTransport transport_;
+  SimCompute compute_;
+  std::vector<Instance> instances_;
+  std::vector<std::pair<std::string, NodeId>> nodes_;  // instances and switches, by name
+  std::vector<std::string> gpu_names_;
+  std::vector<std::pair<LinkId, LinkId>> pcie_;        // by GpuId: h2d, d2h
+  struct Change {
+    SimWorld* world = nullptr;
+    LinkId link;
+    Bandwidth rate;
+  };
+  std::vector<std::unique_ptr<Change>> changes_;
+};
+
+// Names of the members of a group: its name, or name-0 … when it counts more than one.
+std::vector<std::string> member_names(const InstanceGroup& group);
+
+}  // namespace kvlane
