@@ -10,9 +10,6 @@ KVLANE_TEST_PACKAGES=(git libsimgrid-dev python3-matplotlib python3-pandas)
 KVLANE_OPTIONAL_PACKAGES=(clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev g++-11)
 KVLANE_BENCH_PACKAGES=(libbenchmark-dev libsimgrid-dev libns3-dev)
 
-# A build with a precompiled header is cached only if ccache may trust the header's own hash.
-export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
-
 say() { printf 'kvlane: %s\n' "$*" >&2; }
 die() { say "$*"; exit 2; }
 

@@ -1,7 +1,6 @@
 # shellcheck shell=bash
-# Stage: sources.sh tidy | gcc-11. Looks at each source of sim/ alone, without the precompiled header, two at a time. A
-# source is looked at again only when it, a header that it includes, the tool or its settings changed
-# (build/checked/TOOL).
+# Stage: sources.sh tidy | gcc-11. Looks at each source of sim/, as many at a time as there are cores. A source is looked
+# at again only when it, a header that it includes, the tool or its settings changed (build/checked/TOOL).
 tool=$1
 flags=(-std=c++20 -I"$KVLANE_ROOT" -I"$KVLANE_ROOT/build/release/generated" -Wall -Wextra -Wpedantic -Wconversion
   -Wsign-conversion -Wshadow -Werror)
@@ -46,7 +45,7 @@ mapfile -t sources < <(source_files 'sim/*.cpp' 'calibrate/*.cpp' 'kernels/*.cpp
 status=0
 started=0
 for source in "${sources[@]}"; do
-  if ((started >= 2)); then wait -n || status=1; fi
+  if ((started >= $(nproc))); then wait -n || status=1; fi
   progress "kvlane: $tool $((++started))/${#sources[@]}"
   check_one "$source" &
 done

@@ -69,4 +69,4 @@ if [[ -t 2 ]]; then
   export KVLANE_PROGRESS_FD=8
 fi
 cd "$suite"
-exec ctest -j 2 --output-on-failure --no-tests=error --no-label-summary "${arguments[@]}" </dev/null
+exec ctest -j "$(nproc)" --output-on-failure --no-tests=error --no-label-summary "${arguments[@]}" </dev/null
