@@ -297,18 +297,19 @@ class Mapping : public MappingBase {
         },
         length);
   }
-  // std::vector of scalars: `element` describes one, `read` reads one (use the read_* functions).
+  // std::vector of scalars: `element` describes one, `read_item` reads one (use the read_*
+  // functions).
   template <class A, class F>
   Mapping& list_of(std::string key, A member, ValueType element, Need need, std::string description,
-                   F read, Range length = {1, 100'000}) {
+                   F read_item, Range length = {1, 100'000}) {
     ValueType type{ValueType::Kind::list};
     type.range = length;
     type.choices = {std::move(element)};
     return add(std::move(key), member, need, std::move(description), type,
-               [read, length](const YamlNode& n, auto& to) {
+               [read_item, length](const YamlNode& n, auto& to) {
                  check_list(n, length);
                  to.clear();
-                 for (const YamlNode& item : n.items) to.push_back(read(item));
+                 for (const YamlNode& item : n.items) to.push_back(read_item(item));
                });
   }
   // Anything else: `type` says what it is for the JSON Schema, `read` takes (T&, node).
