@@ -5,72 +5,23 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "sim/base/check.h"
+#include "sim/select/layer_text.h"
 #include "sim/select/life_library.h"
-#include "sim/select/row_count.h"
 #include "sim/select/step_counter.h"
 #include "sim/select/token_scan.h"
 
 namespace kvlane {
 namespace {
 
-using select::kVirtualSteps;
+using select::layer_selects;
+using select::LayerText;
 using select::LifeLibrary;
 using select::StepCounter;
 using select::TokenGrid;
 using select::TokenScan;
-
-bool layer_selects(const LayerLayout& layer) {
-  return !layer.dense && layer.kv_heads > 0 && layer.tokens > 0;
-}
-
-// One layer of one text, before any row is drawn: everything below can be made again from it.
-class LayerText {
- public:
-  LayerText(const LayerSelection& layer, double head_correlation, const KvLayout& layout,
-            const DemandSpec& demand, std::int64_t heads, std::string stream)
-      : layer_(layer),
-        head_correlation_(head_correlation),
-        heads_(heads),
-        seed_(demand.seed),
-        stream_(std::move(stream)) {
-    const std::int64_t tokens = layout.prompt_tokens(), size = layout.tokens_per_block();
-    grid_ = {tokens, size, (tokens + size - 1) / size};
-    const auto rule = select::CountRule{
-        demand.selector == Selector::hata ? SelectCount::cap : demand.count, demand.cap};
-    const auto counts = select::row_counts(layer, rule, tokens, demand.steps, rng("counts"),
-                                           rng("counts of the past"));
-    theta_ = select::thresholds(layer, tokens, counts);
-  }
-
-  const TokenGrid& grid() const { return grid_; }
-  std::int64_t heads() const { return heads_; }
-  LifeLibrary decode_library() const {
-    return {layer_,       head_correlation_, heads_, std::span(theta_).subspan(kVirtualSteps),
-            rng("paths"), rng("future"),     false};
-  }
-  LifeLibrary past_library() const {
-    return {layer_,       head_correlation_, heads_, std::span(theta_).first(kVirtualSteps),
-            rng("paths"), rng("past"),       true};
-  }
-  TokenScan scan(const LifeLibrary& library, std::int64_t first_step) const {
-    return {layer_, library, grid_, first_step, rng("tokens")};
-  }
-
- private:
-  Rng rng(const char* what) const { return {seed_, stream_ + what}; }
-
-  LayerSelection layer_;
-  double head_correlation_;
-  std::int64_t heads_;
-  std::uint64_t seed_;
-  std::string stream_;
-  TokenGrid grid_;
-  std::vector<double> theta_;  // from step -kVirtualSteps on
-};
 
 // First selections by step and block, and the selected rows of each step.
 class BirthVisitor {
@@ -272,11 +223,19 @@ class TotalVisitor {
   std::vector<std::uint32_t> token_steps_;  // [level][first path]
 };
 
-std::vector<std::uint32_t> block_totals(const LayerText& text, const LifeLibrary& library,
-                                        std::int64_t first_step) {
+std::vector<std::uint32_t> decode_totals(const LayerText& text) {
   std::vector<std::uint32_t> totals;
+  const LifeLibrary library = text.decode_library();
   TotalVisitor visitor(library, text.grid(), totals);
-  text.scan(library, first_step).run(visitor);
+  text.decode_scan(library).run(visitor);
+  return totals;
+}
+
+std::vector<std::uint32_t> past_totals(const LayerText& text) {
+  std::vector<std::uint32_t> totals;
+  const LifeLibrary library = text.past_library();
+  TotalVisitor visitor(library, text.grid(), totals);
+  text.past_scan(library).run(visitor);
   return totals;
 }
 
@@ -299,7 +258,7 @@ class GeneratedDemand final : public Demand {
       blocks_ = layer.text->grid().blocks;
       const LifeLibrary library = layer.text->decode_library();
       BirthVisitor births(library, layer.text->grid());
-      layer.text->scan(library, 0).run(births);
+      layer.text->decode_scan(library).run(births);
       births.take_events(layer.events, layer.offsets);
       births.take_sums(layer.selected, layer.generated);
       const bool fixed = demand.count == SelectCount::cap || demand.selector == Selector::hata;
@@ -339,7 +298,7 @@ class GeneratedDemand final : public Demand {
     if (l.counts.empty()) {
       const LifeLibrary library = l.text->decode_library();
       CountVisitor visitor(library, l.text->grid(), l.counts);
-      l.text->scan(library, 0).run(visitor);
+      l.text->decode_scan(library).run(visitor);
     }
     const auto blocks = static_cast<std::size_t>(blocks_);
     return std::span(l.counts).subspan(checked(step) * blocks, blocks);
@@ -347,13 +306,13 @@ class GeneratedDemand final : public Demand {
   std::span<const std::uint32_t> totals(std::size_t layer) const override {
     const Layer& l = layers_.at(layer);
     if (!l.text) return {};
-    if (l.totals.empty()) l.totals = block_totals(*l.text, l.text->decode_library(), 0);
+    if (l.totals.empty()) l.totals = decode_totals(*l.text);
     return l.totals;
   }
   std::span<const std::uint32_t> own_queries(std::size_t layer) const override {
     const Layer& l = layers_.at(layer);
     if (!l.text) return {};
-    if (l.own.empty()) l.own = block_totals(*l.text, l.text->past_library(), -kVirtualSteps);
+    if (l.own.empty()) l.own = past_totals(*l.text);
     return l.own;
   }
   double attention_mass() const override { return mass_; }
@@ -401,7 +360,7 @@ ImportanceProfile generate_profile(const SelectionSpec& spec, const KvLayout& la
     for (int t = 0; t < texts; ++t) {
       const LayerText text(parameters, fit.head_correlation, layout, demand, place.kv_heads,
                            fmt::format("select/profile text {}/layer {}/", t, l));
-      const auto totals = block_totals(text, text.decode_library(), 0);
+      const auto totals = decode_totals(text);
       for (std::size_t m = 0; m < sum.size(); ++m) sum[m] += totals[m];
     }
     auto& weight = profile.weight[static_cast<std::size_t>(l)];

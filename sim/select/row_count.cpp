@@ -103,12 +103,11 @@ std::vector<std::int64_t> row_counts(const LayerSelection& layer, const CountRul
     return counts;
   }
   const double between = layer.sigma_between, within = layer.sigma_n;
-  const double log_n =
-      between * normal_draw(forward) - 0.5 * between * between - 0.5 * within * within;
-  const double base = layer.n * static_cast<double>(prompt_tokens);
+  const double text = settle(std::exp(between * normal_draw(forward) - 0.5 * between * between));
+  const double base = std::min(layer.n * text, rule.cap) * static_cast<double>(prompt_tokens);
   const double rho = layer.rho_n, fresh = std::sqrt(std::max(0.0, 1 - rho * rho));
   const auto set = [&](std::size_t i, double e) {
-    const double rows = settle(base * settle(std::exp(log_n + within * e)));
+    const double rows = settle(base * settle(std::exp(within * e - 0.5 * within * within)));
     counts[i] =
         std::min(at_most(i), std::max<std::int64_t>(kSinks + 1, static_cast<std::int64_t>(rows)));
   };

@@ -23,7 +23,8 @@ struct CountRule {
 // Rows a head selects at the steps -kVirtualSteps .. steps - 1, sinks and generated rows included.
 //   cap:       floor(cap (p + 1)), p = T + s the position of the query
 //   threshold: ln n(s) = ln(n T) + sigma_between B + sigma_n e(s) - half the variances, e AR(1);
-//              B once a text and layer; at most the cap, at least one row beside the sinks.
+//              B once a text and layer (a text's mean is at most the cap too); at most the cap, at
+//              least one row beside the sinks.
 // e is drawn forwards from step 0 and backwards from it, so that adding steps moves nothing.
 std::vector<std::int64_t> row_counts(const LayerSelection& layer, const CountRule& rule,
                                      std::int64_t prompt_tokens, std::int64_t steps, Rng forward,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "sim/base/check.h"
@@ -9,7 +10,7 @@
 namespace kvlane {
 namespace {
 
-// |ln(a / b)| without a logarithm: the larger over the smaller, as integers to compare exactly.
+// Whether a is nearer to `to` than b in log: the ratios larger over smaller, no logarithm needed.
 bool nearer(std::int64_t a, std::int64_t b, std::int64_t to) {
   const auto ratio = [to](std::int64_t v) {
     return v > to ? static_cast<double>(v) / static_cast<double>(to)
@@ -18,7 +19,32 @@ bool nearer(std::int64_t a, std::int64_t b, std::int64_t to) {
   return ratio(a) < ratio(b);
 }
 
+// Letters and digits, in lower case.
+std::string plain(const std::string& name) {
+  std::string out;
+  for (const char c : name) {
+    if (c >= 'A' && c <= 'Z') out.push_back(static_cast<char>(c - 'A' + 'a'));
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) out.push_back(c);
+  }
+  return out;
+}
+
 }  // namespace
+
+SelectionSource selection_source(const SelectionSpec& spec, Selector selector,
+                                 const std::string& model_name) {
+  const bool known =
+      std::any_of(spec.models.begin(), spec.models.end(),
+                  [&](const std::string& model) { return plain(model) == plain(model_name); });
+  if (selector == Selector::hata) {
+    return {fmt::format("assumed from the exact top rows of {} ({}{})", spec.name, spec.source,
+                        known ? "" : "; layers by relative depth"),
+            Source::assumed};
+  }
+  if (known) return {spec.source, spec.source_class};
+  return {fmt::format("assumed from {} ({}; layers by relative depth)", spec.name, spec.source),
+          Source::assumed};
+}
 
 const SelectionFit& nearest_fit(const SelectionSpec& spec, Selector selector,
                                 std::int64_t prompt_tokens) {

@@ -41,12 +41,24 @@ struct SelectionSpec {
   std::string name;
   std::string source;  // "measured on ..."
   Source source_class = Source::measured;
+  std::vector<std::string> models;  // that were measured, by the names they go by
   std::int64_t measured_layers = 0;
   std::vector<SelectionFit> fits;
 };
 
+// Where the selection of a model comes from: `source` as it stands for a model that was measured
+// (letter case and punctuation of the name do not matter), "assumed from ..." for any other. HATA's
+// statistics are those of an exact top k, since no trained hashes were measured: always assumed.
+struct SelectionSource {
+  std::string text;
+  Source source_class = Source::assumed;
+};
+SelectionSource selection_source(const SelectionSpec& spec, Selector selector,
+                                 const std::string& model_name);
+
 // The parameters that layer `layer` of a model with `layer_count` layers uses for `prompt_tokens`
-// tokens: the fit of the nearest length (in log), the measured layer of nearest relative depth.
+// tokens: the fit of the nearest length (in log; of another selector where this one has none), the
+// measured layer of nearest relative depth.
 const SelectionFit& nearest_fit(const SelectionSpec& spec, Selector selector,
                                 std::int64_t prompt_tokens);
 const LayerSelection& layer_at_depth(const SelectionFit& fit, std::int64_t measured_layers,
