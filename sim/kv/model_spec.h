@@ -47,7 +47,9 @@ struct ModelSpec {
   double kv_element_bytes = 2;  // bytes an element of K or V
   std::vector<LayerSpec> layers;
   std::vector<std::string> assumptions;  // what the file did not say, in sentences
-  std::string source;                    // where the values come from
+  // Fields that the file lacks and only times need: KV sizes hold, a run is refused.
+  std::vector<std::string> missing;
+  std::string source;  // where the values come from
 
   std::int64_t layer_count() const { return static_cast<std::int64_t>(layers.size()); }
 };
