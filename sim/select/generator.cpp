@@ -1,7 +1,5 @@
 #include "sim/select/generator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -254,7 +252,7 @@ class GeneratedDemand final : public Demand {
           layer_at_depth(fit, spec.measured_layers, l, layout.layer_count());
       Layer& layer = layers_[static_cast<std::size_t>(l)];
       layer.text.emplace(parameters, fit.head_correlation, layout, demand, place.kv_heads,
-                         fmt::format("select/request {}/layer {}/", demand.request, l));
+                         select::request_stream(demand.request, l));
       blocks_ = layer.text->grid().blocks;
       const LifeLibrary library = layer.text->decode_library();
       BirthVisitor births(library, layer.text->grid());
@@ -359,7 +357,7 @@ ImportanceProfile generate_profile(const SelectionSpec& spec, const KvLayout& la
     std::vector<std::uint64_t> sum(static_cast<std::size_t>(profile.blocks));
     for (int t = 0; t < texts; ++t) {
       const LayerText text(parameters, fit.head_correlation, layout, demand, place.kv_heads,
-                           fmt::format("select/profile text {}/layer {}/", t, l));
+                           select::profile_stream(t, l));
       const auto totals = decode_totals(text);
       for (std::size_t m = 0; m < sum.size(); ++m) sum[m] += totals[m];
     }

@@ -1,10 +1,20 @@
 #include "sim/select/layer_text.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "sim/select/row_count.h"
 
 namespace kvlane::select {
+
+std::string request_stream(std::uint32_t request, std::int64_t layer) {
+  return fmt::format("select/request {}/layer {}/", request, layer);
+}
+
+std::string profile_stream(int text, std::int64_t layer) {
+  return fmt::format("select/profile text {}/layer {}/", text, layer);
+}
 
 LayerText::LayerText(const LayerSelection& layer, double head_correlation, const KvLayout& layout,
                      const DemandSpec& demand, std::int64_t heads, std::string stream)

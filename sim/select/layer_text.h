@@ -19,6 +19,10 @@ inline bool layer_selects(const LayerLayout& layer) {
   return !layer.dense && layer.kv_heads > 0 && layer.tokens > 0;
 }
 
+// Names of random streams: of a request of the run, and of a text of the offline profile.
+std::string request_stream(std::uint32_t request, std::int64_t layer);
+std::string profile_stream(int text, std::int64_t layer);
+
 class LayerText {
  public:
   // `stream` names the text and the layer; streams below it are those of the counts, the paths and
