@@ -1,0 +1,95 @@
+#include "sim/study/crossover.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "sim/base/check.h"
+#include "sim/scenario/quantity.h"
+
+namespace kvlane {
+namespace {
+
+constexpr double kEqual = 1e-9;  // closer ratios are rounding, not a winner
+
+// Where log(ratio), linear in log(x), is zero; only reported, never decided upon.
+double interpolate(const AxisSample& a, const AxisSample& b) {
+  const double ya = std::log(a.ratio);
+  const double yb = std::log(b.ratio);
+  if (ya == yb) return std::sqrt(a.x * b.x);
+  const double t = -ya / (yb - ya);
+  return a.x * std::pow(b.x / a.x, t);
+}
+
+}  // namespace
+
+AxisNumber parse_axis_number(std::string_view text, const SourcePlace& place) {
+  std::size_t end = 0;
+  while (end < text.size() &&
+         std::string_view("0123456789.eE+-").find(text[end]) != std::string_view::npos)
+    ++end;
+  std::size_t unit = end;
+  while (unit < text.size() && text[unit] == ' ') ++unit;
+  AxisNumber number;
+  number.value = parse_number(text.substr(0, end), place);
+  number.unit = std::string(text.substr(unit));
+  number.whole = number.unit.empty() &&
+                 text.substr(0, end).find_first_not_of("0123456789") == std::string_view::npos;
+  if (!(number.value > 0)) {
+    throw InputError(place, fmt::format("`{}` on an axis that is asked for a crossover", text),
+                     "expected numbers above zero");
+  }
+  return number;
+}
+
+std::string axis_text(double value, const std::string& unit, bool whole) {
+  KVLANE_CHECK(value > 0 && std::isfinite(value), "axis value {}", value);
+  int decimals = 0;
+  if (!whole) {
+    decimals = 5;
+    for (double bound = 10; value >= bound && decimals > 0; bound *= 10) --decimals;
+    for (double bound = 1; value < bound && decimals < 12; bound /= 10) ++decimals;
+  }
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  if (text.find('.') != std::string::npos) {
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+  }
+  return unit.empty() ? text : text + ' ' + unit;
+}
+
+Winner winner_of(double ratio) {
+  KVLANE_CHECK(ratio > 0 && std::isfinite(ratio), "ratio {}", ratio);
+  if (ratio < 1 - kEqual) return Winner::of;
+  if (ratio > 1 + kEqual) return Winner::against;
+  return Winner::neither;
+}
+
+std::vector<Crossover> find_crossovers(const std::vector<AxisSample>& samples, double tolerance,
+                                       const std::function<double(double)>& snap,
+                                       const std::function<double(double)>& ratio_at) {
+  std::vector<Crossover> found;
+  for (std::size_t i = 1; i < samples.size(); ++i) {
+    const AxisSample& a = samples[i - 1];
+    const AxisSample& b = samples[i];
+    KVLANE_CHECK(a.x < b.x, "axis values must rise: {} then {}", a.x, b.x);
+    Crossover c;
+    c.below = winner_of(a.ratio);
+    c.above = winner_of(b.ratio);
+    if (c.below == c.above) continue;
+    c.grid_low = c.low = a.x;
+    c.grid_high = c.high = b.x;
+    c.interpolated = interpolate(a, b);
+    while (c.high > c.low * (1 + tolerance)) {
+      const double middle = snap(std::sqrt(c.low * c.high));
+      if (middle <= c.low || middle >= c.high) break;  // nothing representable in between
+      ++c.runs;
+      // What is not the winner below lies beyond the first change, whoever wins there.
+      (winner_of(ratio_at(middle)) == c.below ? c.low : c.high) = middle;
+    }
+    found.push_back(c);
+  }
+  return found;
+}
+
+}  // namespace kvlane
