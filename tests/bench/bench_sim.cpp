@@ -64,7 +64,7 @@ int run(int argc, char** argv) {
   if (!kHaveSimgrid)
     fmt::print(stderr, "SimGrid (libsimgrid-dev) is missing: flows/* has no rival\n");
   std::vector<std::string> names;
-  for (const std::size_t pending : {16, 1000, 100000}) {
+  for (const std::size_t pending : {16U, 1000U, 100000U}) {
     const std::string name = fmt::format("hold/{}", pending);
     names.push_back(name);
     if (!agree(make_hold_input(pending, 10 * pending + 100000))) {
@@ -76,7 +76,7 @@ int run(int argc, char** argv) {
     add_benchmark(name, kOurs, items, [input] { return hold_here(input).seconds; });
     if (kHaveNs3) add_benchmark(name, kRival, items, [input] { return rival_hold(input).seconds; });
   }
-  for (const std::size_t concurrent : {6, 64, 512}) {
+  for (const std::size_t concurrent : {6U, 64U, 512U}) {
     const std::string name = fmt::format("flows/{}", concurrent);
     names.push_back(name);
     if (!agree(make_flows_input(concurrent, 10 * concurrent + 1000))) {
