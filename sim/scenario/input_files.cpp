@@ -22,6 +22,12 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
+std::string lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
 }  // namespace
 
 bool looks_like_path(std::string_view name) {
@@ -68,8 +74,13 @@ std::string InputFiles::find(const PlacedText& name, std::string_view folder) co
       const fs::path path = fs::path(dir) / folder / (name.text + std::string(extension));
       if (is_file(path)) return path.generic_string();
     }
+  // Presets are files in lower case; people write L20 and Llama-3.1-8B.
+  const std::string wanted = lower_case(name.text);
   std::vector<std::string> names;
-  for (const std::string& path : list(folder)) names.push_back(fs::path(path).stem().string());
+  for (const std::string& path : list(folder)) {
+    if (lower_case(fs::path(path).stem().string()) == wanted) return path;
+    names.push_back(fs::path(path).stem().string());
+  }
   throw InputError(name.place,
                    "no `" + name.text + "` among the presets in " + std::string(folder) + "/",
                    "expected a preset" + nearest_hint(name.text, names) + " or the path of a file");

@@ -57,6 +57,7 @@ const Mapping<InstanceFile>& instance_file_mapping() {
 InstanceFile read_instance_file(const YamlNode& root) {
   InstanceFile file;
   instance_file_mapping().read(root, file);
+  for (InstanceType& type : file.types) type.file_source = file.source;
   for (std::size_t i = 0; i < file.types.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (file.types[i].name == file.types[j].name)

@@ -22,6 +22,11 @@ struct InstanceType {
   std::optional<Bytes> host_memory;
   std::optional<double> price;                // USD an hour, on demand
   std::map<std::string, SourceNote> sources;  // of the values that carry their own
+  SourceNote file_source;                     // of the others
+  const SourceNote& source_of(const std::string& key) const {
+    const auto own = sources.find(key);
+    return own != sources.end() ? own->second : file_source;
+  }
 };
 
 struct InstanceFile {

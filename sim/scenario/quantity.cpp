@@ -100,7 +100,7 @@ struct Decimal {
 
 std::string shown(std::string_view text) {
   constexpr std::size_t kLongest = 60;
-  return "`" + std::string(text.substr(0, kLongest)) + (text.size() > kLongest ? "...`" : "`");
+  return fmt::format("`{}{}`", text.substr(0, kLongest), text.size() > kLongest ? "..." : "");
 }
 
 Decimal parse_decimal(std::string_view number, const SourcePlace& place) {
@@ -158,21 +158,24 @@ Parsed split(std::string_view text, UnitFamily family, const SourcePlace& place)
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
   if (length == 0)
     throw InputError(place, shown(text) + " is not a number with a unit",
-                     "expected " + std::string(wanted.example));
+                     fmt::format("expected {}", wanted.example));
   if (unit.empty())
-    throw InputError(place, "the bare number " + shown(text) + " has no unit",
-                     "expected " + std::string(wanted.example));
+    throw InputError(place, fmt::format("the bare number {} has no unit", shown(text)),
+                     fmt::format("expected {}", wanted.example));
   for (const Unit& u : wanted.units)
     if (u.word == unit) return {number, &u};
   for (const Family& other : kFamilies)
     for (const Unit& u : other.units)
       if (u.word == unit)
-        throw InputError(place, shown(text) + " is " + std::string(other.what),
-                         "expected " + std::string(wanted.example));
+        throw InputError(place, fmt::format("{} is {}", shown(text), other.what),
+                         fmt::format("expected {}", wanted.example));
   std::string words;
-  for (const Unit& u : wanted.units) words += (words.empty() ? "" : ", ") + std::string(u.word);
-  throw InputError(place, "unknown unit in " + shown(text),
-                   "expected " + std::string(wanted.example) + ", unit one of " + words);
+  for (const Unit& u : wanted.units) {
+    if (!words.empty()) words += ", ";
+    words += u.word;
+  }
+  throw InputError(place, fmt::format("unknown unit in {}", shown(text)),
+                   fmt::format("expected {}, unit one of {}", wanted.example, words));
 }
 
 double to_double(const std::string& text, std::string_view written, const SourcePlace& place) {
@@ -194,10 +197,14 @@ double decimal_to_double(const Decimal& d, std::string_view written, const Sourc
 std::string_view example_of(UnitFamily family) { return family_of(family).example; }
 
 std::string pattern_of(UnitFamily family) {
-  std::string words;
-  for (const Unit& u : family_of(family).units)
-    words += (words.empty() ? "" : "|") + std::string(u.word);
-  return "^[-+]?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)? *(" + words + ")$";
+  std::string pattern = "^[-+]?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)? *(";
+  const char* separator = "";
+  for (const Unit& u : family_of(family).units) {
+    pattern += separator;
+    pattern += u.word;
+    separator = "|";
+  }
+  return pattern + ")$";
 }
 
 double parse_quantity(std::string_view text, UnitFamily family, const SourcePlace& place) {
@@ -287,7 +294,7 @@ std::string format_as(std::int64_t value, std::span<const Unit> units, int base_
     std::string text = fmt::format("{}{}.{:03}", thousandths < 0 ? "-" : "",
                                    std::llabs(thousandths) / 1000, std::llabs(thousandths) % 1000);
     while (text.back() == '0') text.pop_back();
-    return text + " " + std::string(unit.word);
+    return fmt::format("{} {}", text, unit.word);
   }
   return fmt::format("{} {}", value, units[0].word);
 }

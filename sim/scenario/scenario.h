@@ -2,6 +2,7 @@
 // A scenario as types: everything that a run needs, names resolved, units applied, ranges checked.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct InstanceGroup {
   NicSpec nic;            // one port, shared by the instance's GPUs
   Bytes host_memory{0};
   std::optional<double> price_per_hour;  // USD
+  std::map<std::string, Source> nic_source;  // of the NIC's values, by key; absent: the scenario's
 };
 
 struct Cable {
@@ -59,7 +61,7 @@ struct ServingOptions {
   int dense_layers = 2;
   Duration router_hop{0};        // prefill -> router -> decode, once a request
   Duration allocate{0};          // decode blocks of a request, at the step boundary
-  bool complete_at_step = true;  // arrivals are noticed at decode-step boundaries only
+  Duration idle_poll{0};         // an idle decode engine looks for arrivals this often
 };
 
 struct SelectionOptions {
@@ -68,12 +70,21 @@ struct SelectionOptions {
   double cap = 0.20;
   double partial_ratio = 0.25;          // InfiniGen's r: metadata r/2 of the KV bytes
   std::optional<SelectionTrace> trace;  // replay instead of the generator
+  std::vector<SelectionTrace> profile_traces;  // other texts, for the profile of a replay
   SelectionSpec spec;
   int profile_texts = 8;
 };
 
 struct InputFile {
   std::string path, sha256;
+};
+
+enum class OutputFormat : std::uint8_t { table, json, csv };
+
+struct OutputOptions {  // what `run` writes where the command line says nothing else
+  OutputFormat format = OutputFormat::table;
+  std::optional<std::string> dir, requests, trace;
+  std::vector<std::string> only;  // names of strategies; empty: all
 };
 
 struct Scenario {
@@ -91,7 +102,14 @@ struct Scenario {
   std::vector<StrategyOptions> strategies;
   std::uint64_t seed = 1;
   std::int64_t seeds = 1;
-  std::vector<InputFile> inputs;  // every file read, in order
+  OutputOptions outputs;
+  std::vector<InputFile> inputs;      // every file read, in order
+  std::vector<std::string> warnings;  // legal, but to be known
 };
+
+// Node names of a group: its name when count = 1, else name-0, name-1, ...
+std::vector<std::string> instance_names(const InstanceGroup& group);
+// What an end of a cable or link event stands for: all members of a group, or the one node.
+std::vector<std::string> end_names(const Scenario& scenario, const std::string& end);
 
 }  // namespace kvlane

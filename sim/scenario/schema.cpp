@@ -11,7 +11,7 @@ namespace {
 
 const std::string& scalar(const YamlNode& node, std::string_view expected) {
   if (node.kind != YamlNode::Kind::scalar)
-    throw InputError(node.place, describe(node), "expected " + std::string(expected));
+    throw InputError(node.place, describe(node), fmt::format("expected {}", expected));
   return node.text;
 }
 
@@ -32,7 +32,7 @@ std::string bound_text(double value, bool percent) {
 // "expected 1 to 1000"; a unit word is added where the base has one.
 std::string range_text(const Range& range, std::string_view unit) {
   const bool percent = unit == "%";
-  const std::string suffix = unit.empty() || percent ? "" : " " + std::string(unit);
+  const std::string suffix = unit.empty() || percent ? std::string() : fmt::format(" {}", unit);
   const bool low = std::isfinite(range.low);
   const bool high = std::isfinite(range.high);
   if (low && high)
@@ -213,7 +213,7 @@ std::string nearest_hint(const std::string& word, const std::vector<std::string>
 
 std::string join_words(const std::vector<std::string>& words) {
   std::string text;
-  for (const std::string& w : words) text += (text.empty() ? "" : ", ") + w;
+  for (const std::string& w : words) text += text.empty() ? w : ", " + w;
   return text;
 }
 

@@ -35,7 +35,7 @@ class TreeBuilder final : public YAML::EventHandler {
                 const std::string& value) override {
     refuse_anchor(mark, anchor);
     if (tag != "?" && tag != "!" && !tag.empty())
-      throw InputError(place(mark), "the tag `" + tag + "`", kPlainYaml);
+      throw InputError(place(mark), fmt::format("the tag `{}`", tag), kPlainYaml);
     YamlNode node = make(YamlNode::Kind::scalar, mark);
     node.text = value;
     node.quoted = tag == "!";
@@ -76,7 +76,7 @@ class TreeBuilder final : public YAML::EventHandler {
              YAML::anchor_t anchor) {
     refuse_anchor(mark, anchor);
     if (tag != "?" && tag != "!" && !tag.empty())
-      throw InputError(place(mark), "the tag `" + tag + "`", kPlainYaml);
+      throw InputError(place(mark), fmt::format("the tag `{}`", tag), kPlainYaml);
     if (open_.size() >= static_cast<std::size_t>(kYamlMaxDepth))
       throw InputError(place(mark), fmt::format("more than {} levels of nesting", kYamlMaxDepth),
                        "expected a flatter file");
@@ -197,7 +197,7 @@ std::string describe(const YamlNode& node) {
   std::string shown;
   for (const char c : node.text.substr(0, kLongest)) shown += c == '\n' || c == '\r' ? ' ' : c;
   while (shown.size() == kLongest && !shown.empty() && (shown.back() & 0x80) != 0) shown.pop_back();
-  return "`" + shown + (node.text.size() > kLongest ? "...`" : "`");
+  return fmt::format("`{}{}`", shown, node.text.size() > kLongest ? "..." : "");
 }
 
 const YamlNode& node_at(const YamlNode& root, const std::vector<YamlStep>& path) {
