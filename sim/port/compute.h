@@ -32,7 +32,7 @@ enum class WorkKind : std::uint8_t {
 // Shapes of one piece of work; fields that a kind does not name stay 0.
 struct Work {
   WorkKind kind = WorkKind::host_step;
-  LayerId layer;
+  LayerId layer{};
   std::int64_t batch = 0;  // sequences
   std::int64_t new_tokens = 0;
   std::int64_t context_tokens =
@@ -44,7 +44,7 @@ struct Work {
   std::int32_t partition = 64;  // kv_bits 2: tokens that share a scale (HACK's Pi)
   std::int32_t selector_bytes = 0;  // select, build_metadata: metadata a (row, kv head)
   bool hashed = false;              // select, build_metadata: HATA codes, else InfiniGen's keys
-  RequestId request;                // for the trace
+  RequestId request{};              // for the trace
   std::int32_t iteration = -1;
 };
 
@@ -55,8 +55,8 @@ struct CopySpec {
   GpuId gpu;
   Bytes bytes{0};
   std::int64_t copies = 1;  // launches, each with its fixed cost
-  RequestId request;
-  LayerId layer;
+  RequestId request{};
+  LayerId layer{};
   std::int32_t iteration = -1;
 };
 
