@@ -71,7 +71,7 @@ int run(int argc, char** argv) {
       fmt::print(stderr, "{}: the order of events is wrong; not timed\n", name);
       return 1;
     }
-    const HoldInput input = make_hold_input(pending, 10 * pending + 1'000'000);
+    const HoldInput input = make_hold_input(pending, 5 * pending + 500'000);
     const auto items = static_cast<double>(input.events);
     add_benchmark(name, kOurs, items, [input] { return hold_here(input).seconds; });
     if (kHaveNs3) add_benchmark(name, kRival, items, [input] { return rival_hold(input).seconds; });
@@ -79,12 +79,12 @@ int run(int argc, char** argv) {
   for (const std::size_t concurrent : {6U, 64U, 512U}) {
     const std::string name = fmt::format("flows/{}", concurrent);
     names.push_back(name);
-    if (!agree(make_flows_input(concurrent, 10 * concurrent + 1000))) {
+    if (!agree(make_flows_input(concurrent, 4 * concurrent + 1000))) {
       fmt::print(stderr, "{}: the times of flows are wrong; not timed\n", name);
       return 1;
     }
-    const FlowsInput ours = make_flows_input(concurrent, 400'000);
-    const FlowsInput theirs = make_flows_input(concurrent, 20 * concurrent + 10'000);
+    const FlowsInput ours = make_flows_input(concurrent, 200'000);
+    const FlowsInput theirs = make_flows_input(concurrent, 4 * concurrent + 5'000);
     add_benchmark(name, kOurs, static_cast<double>(ours.flows),
                   [ours] { return flows_here(ours).seconds; });
     if (kHaveSimgrid) {

@@ -25,7 +25,8 @@ class ContractReporter final : public benchmark::ConsoleReporter {
   bool failed_ = false;
 };
 
-// A benchmark whose runs say how long they took: `measure` returns seconds for `items`.
+// A benchmark whose runs say how long they took: `measure` returns seconds for `items`. The best of
+// the repetitions counts: whatever disturbs a run makes it slower.
 template <class Measure>
 void add_benchmark(const std::string& name, const char* side, double items, Measure measure) {
   benchmark::RegisterBenchmark((name + ":" + side).c_str(),

@@ -15,7 +15,7 @@ struct FlowsInput {
 };
 
 struct FlowsResult {
-  double seconds = 0;        // of wall time
+  double seconds = 0;        // of CPU time
   std::vector<double> ends;  // simulated, in the order of ending, since the start
 };
 

@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "sim/base/rng.h"
 #include "sim/des/virtual_loop.h"
 #include "sim/net/fluid_network.h"
+#include "tests/bench/cpu_clock.h"
 #include "tests/bench/flows.h"
 
 namespace kvlane::bench {
@@ -47,11 +46,11 @@ FlowsResult flows_here(const FlowsInput& input) {
   Run run;
   run.input = &input;
   run.ends.reserve(input.flows);
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = cpu_seconds();
   for (std::size_t i = 0; i < input.concurrent; ++i) run.start();
   run.loop.run();
-  const auto end = std::chrono::steady_clock::now();
-  return {std::chrono::duration<double>(end - begin).count(), std::move(run.ends)};
+  const double end = cpu_seconds();
+  return {end - begin, std::move(run.ends)};
 }
 
 }  // namespace kvlane::bench

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 #include <simgrid/s4u.hpp>
 
+#include "tests/bench/cpu_clock.h"
 #include "tests/bench/flows.h"
 
 namespace kvlane::bench {
@@ -68,12 +68,12 @@ FlowsResult flows_simgrid(const FlowsInput& input) {
   world.ends.clear();
   world.ends.reserve(input.flows);
   world.begin = sg::Engine::get_clock();
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = cpu_seconds();
   for (std::size_t i = 0; i < input.concurrent; ++i) world.start(i);
   world.engine->run();
-  const auto end = std::chrono::steady_clock::now();
+  const double end = cpu_seconds();
   world.slots.clear();
-  return {std::chrono::duration<double>(end - begin).count(), std::move(world.ends)};
+  return {end - begin, std::move(world.ends)};
 }
 
 }  // namespace kvlane::bench

@@ -16,7 +16,7 @@ struct HoldInput {
 };
 
 struct HoldResult {
-  double seconds = 0;
+  double seconds = 0;            // of CPU time
   std::uint64_t order_hash = 0;  // over (time, event) of the whole run: both sides must agree
 };
 

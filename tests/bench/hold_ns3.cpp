@@ -1,8 +1,7 @@
 #include <ns3/nstime.h>
 #include <ns3/simulator.h>
 
-#include <chrono>
-
+#include "tests/bench/cpu_clock.h"
 #include "tests/bench/hold.h"
 
 namespace kvlane::bench {
@@ -34,12 +33,12 @@ HoldResult hold_ns3(const HoldInput& input) {
   run.mask = input.delays.size() - 1;
   run.events = input.events;
   ns3::Simulator::Now();  // makes the simulator, which is not timed
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = cpu_seconds();
   for (std::size_t i = 0; i < input.pending; ++i) run.schedule();
   ns3::Simulator::Run();
-  const auto end = std::chrono::steady_clock::now();
+  const double end = cpu_seconds();
   ns3::Simulator::Destroy();
-  return {std::chrono::duration<double>(end - begin).count(), run.hash};
+  return {end - begin, run.hash};
 }
 
 }  // namespace kvlane::bench
