@@ -104,7 +104,8 @@ configure_locked() {
   say "configuring build/$tree"
   if ! (cd "$KVLANE_ROOT" && cmake --preset "$tree" "$@") >"$log" 2>&1; then
     cat "$log" >&2
-    say "configuring build/$tree failed; this needs the Debian packages ${KVLANE_BUILD_PACKAGES[*]}"
+    say "configuring build/$tree failed"
+    command -v dpkg-query >/dev/null || say "it needs what these Debian packages hold: ${KVLANE_BUILD_PACKAGES[*]}"
     return 1
   fi
 }
@@ -113,20 +114,26 @@ configure_locked() {
 configure_tree() { with_tree_lock "$1" configure_locked "$@"; }
 
 # Ninja's output made quiet: a counter on a terminal, one line in a log, errors whole, nothing when nothing was stale.
+# A loop of the shell's own, since mawk would wait for a full buffer.
 show_progress() {
-  local counter=""
-  [[ -t 2 ]] && counter=/dev/fd/2
-  [[ -n ${KVLANE_PROGRESS_FD-} ]] && counter=/dev/fd/$KVLANE_PROGRESS_FD
-  awk -v tree="$1" -v counter="$counter" '
-    /^\[[0-9]+\/[0-9]+\] (Building|Linking)/ {
-      if (counter) { printf "\r\033[Kkvlane: building build/%s %s", tree, $1 > counter; fflush(counter) }
-      else if (!said) { printf "kvlane: building build/%s\n", tree; fflush() }
-      said = 1
-      next
-    }
-    /^\[[0-9]+\/[0-9]+\] / || /^ninja: (Entering|no work)/ { next }
-    { if (counter && said) { printf "\r\033[K" > counter; fflush(counter) } print; fflush() }
-    END { if (counter && said) printf "\r\033[K" > counter }' >&2
+  local line said="" counter=""
+  local step='^\[[0-9]+/[0-9]+\] '
+  [[ -t 2 ]] && counter=2
+  counter=${KVLANE_PROGRESS_FD:-$counter}
+  while IFS= read -r line; do
+    if [[ $line =~ ${step}(Building|Linking) ]]; then
+      if [[ -n $counter ]]; then
+        printf '\r\033[Kkvlane: building build/%s %s' "$1" "${line%% *}" >&"$counter"
+      elif [[ -z $said ]]; then
+        say "building build/$1"
+      fi
+      said=1
+    elif [[ ! $line =~ $step && $line != "ninja: Entering"* && $line != "ninja: no work"* ]]; then
+      [[ -z $counter || -z $said ]] || printf '\r\033[K' >&"$counter"
+      printf '%s\n' "$line" >&2
+    fi
+  done
+  [[ -z $counter || -z $said ]] || printf '\r\033[K' >&"$counter"
 }
 
 build_locked() {
