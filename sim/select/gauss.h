@@ -10,7 +10,11 @@
 namespace kvlane::select {
 
 // Rounds a libm result before anything is decided by it.
-inline double settle(double x) { return std::floor(x * 0x1.0p20 + 0.5) * 0x1.0p-20; }
+inline double settle(double x) {
+  const double scaled = x * 0x1.0p20 + 0.5;
+  const auto whole = static_cast<double>(static_cast<std::int64_t>(scaled));  // |x| < 2^42
+  return (whole > scaled ? whole - 1 : whole) * 0x1.0p-20;
+}
 
 class NormalTable {
  public:

@@ -21,115 +21,104 @@ using select::StepCounter;
 using select::TokenGrid;
 using select::TokenScan;
 
+// Events of one layer while they are collected; kept from layer to layer for its memory.
+struct EventTable {
+  std::vector<BlockCount> events;  // [step][blocks]
+  std::vector<BlockCount*> end;    // of each step's events
+};
+
 // First selections by step and block, and the selected rows of each step.
 class BirthVisitor {
  public:
-  BirthVisitor(const LifeLibrary& library, const TokenGrid& grid)
+  BirthVisitor(const LifeLibrary& library, const TokenGrid& grid, EventTable& table)
       : library_(library),
+        table_(table),
+        births_(library.packed_births()),
         steps_(static_cast<std::size_t>(library.steps())),
         blocks_(static_cast<std::size_t>(grid.blocks)),
-        heads_(static_cast<std::size_t>(library.heads())),
-        usage_(static_cast<std::size_t>(library.levels()) * LifeLibrary::kPaths),
-        bins_(kCopies * (steps_ + 1)),
-        events_(steps_ * blocks_),
-        filled_(steps_),
+        heads_(static_cast<std::uint32_t>(library.heads())),
+        usage_(static_cast<std::size_t>(library.levels()) * library.groups()),
+        block_births_(library.words()),
         prompt_(library.words()),
-        generated_(library.words()) {}
+        generated_(library.words()) {
+    table_.events.resize(steps_ * blocks_);
+    table_.end.resize(steps_);
+    for (std::size_t s = 0; s < steps_; ++s) table_.end[s] = table_.events.data() + s * blocks_;
+  }
 
   void begin_block(std::int64_t m) { block_ = static_cast<std::uint32_t>(m); }
   void always(std::int64_t rows) {
-    bins_[0] += static_cast<std::uint32_t>(rows);
+    block_births_.add_at(0, static_cast<std::uint32_t>(rows));
     prompt_.add_always(static_cast<std::uint32_t>(rows));
   }
-  void far(std::int64_t level, std::uint32_t path) {
-    if (level >= library_.highest_reach(path)) return;
-    ++usage_[static_cast<std::size_t>(level) * LifeLibrary::kPaths + path];
-    const std::uint16_t* first = library_.first(level, path);
-    // Copies of the bins, since most rows fall into the same two: no chain of read after write.
-    std::uint32_t* bins = bins_.data();
-    const std::size_t stride = steps_ + 1;
-    std::size_t h = 0;
-    for (; h + kCopies <= heads_; h += kCopies) {
-      ++bins[first[h]];
-      ++bins[first[h + 1] + stride];
-      ++bins[first[h + 2] + 2 * stride];
-      ++bins[first[h + 3] + 3 * stride];
-    }
-    for (; h < heads_; ++h) ++bins[first[h]];
+  void far(std::int64_t level, std::uint32_t group) {
+    const std::size_t set = static_cast<std::size_t>(level) * library_.groups() + group;
+    ++usage_[set];
+    block_births_.add_packed(births_.data() + set * 8 * library_.words(), heads_);
   }
   void near(const std::uint64_t* lives) {
     const std::size_t words = library_.words();
-    for (std::size_t h = 0; h < heads_; ++h, lives += words) {
+    for (std::uint32_t h = 0; h < heads_; ++h, lives += words) {
+      const std::size_t step = select::first_step(lives, words);
+      if (step < steps_) block_births_.add_at(step, 1);
       prompt_.add(lives);
-      std::size_t w = 0;
-      while (w < words && lives[w] == 0) ++w;
-      if (w < words) ++bins_[64 * w + static_cast<std::size_t>(std::countr_zero(lives[w]))];
     }
   }
   void generated(const std::uint64_t* lives) {
-    for (std::size_t h = 0; h < heads_; ++h) generated_.add(lives + h * library_.words());
+    for (std::uint32_t h = 0; h < heads_; ++h) generated_.add(lives + h * library_.words());
   }
   void end_block(std::int64_t) {
-    const std::size_t stride = steps_ + 1;
-    std::uint32_t* bins = bins_.data();
-    for (std::size_t s = 0; s < steps_; ++s) {
-      const std::uint32_t rows =
-          bins[s] + bins[s + stride] + bins[s + 2 * stride] + bins[s + 3 * stride];
-      if (rows != 0) events_[s * blocks_ + filled_[s]++] = {block_, rows};
-    }
-    std::fill(bins_.begin(), bins_.end(), 0U);
+    block_births_.drain([this](std::size_t step, std::uint32_t rows) {
+      *table_.end[step]++ = {block_, rows};
+    });
   }
 
-  // Moves the events out, step after step; offsets has steps + 1 entries.
+  // The events, step after step; offsets has steps + 1 entries.
   void take_events(std::vector<BlockCount>& events, std::vector<std::uint32_t>& offsets) const {
     offsets.assign(1, 0);
-    for (const std::size_t n : filled_) {
-      offsets.push_back(offsets.back() + static_cast<std::uint32_t>(n));
-    }
-    events.clear();
-    events.reserve(offsets.back());
     for (std::size_t s = 0; s < steps_; ++s) {
-      const auto from = events_.begin() + static_cast<std::ptrdiff_t>(s * blocks_);
-      events.insert(events.end(), from, from + static_cast<std::ptrdiff_t>(filled_[s]));
+      offsets.push_back(offsets.back() + static_cast<std::uint32_t>(count(s)));
+    }
+    events.resize(offsets.back());
+    for (std::size_t s = 0; s < steps_; ++s) {
+      std::copy_n(table_.events.data() + s * blocks_, count(s), events.data() + offsets[s]);
     }
   }
-  // Far rows by level and path are enough for their sums: path r is selected at step s on all
-  // levels below reach(r, s).
+  // Far rows by level and group are enough for their sums: a path is selected at step s on all
+  // levels below reach(path, s).
   void take_sums(std::vector<std::uint32_t>& selected, std::vector<std::uint32_t>& generated) {
-    selected.resize(steps_);
-    generated.resize(steps_);
-    prompt_.take(selected.data(), steps_, 1);
-    generated_.take(generated.data(), steps_, 1);
+    selected.assign(steps_, 0);
+    generated.assign(steps_, 0);
+    prompt_.drain([&](std::size_t s, std::uint32_t rows) {
+      if (s < steps_) selected[s] = rows;
+    });
+    generated_.drain([&](std::size_t s, std::uint32_t rows) { generated[s] = rows; });
     const auto levels = static_cast<std::size_t>(library_.levels());
-    constexpr std::uint32_t kPaths = LifeLibrary::kPaths;
-    std::vector<std::uint32_t> below((levels + 1) * kPaths);  // rows of path r on levels < j
-    for (std::size_t j = 0; j < levels; ++j) {
-      const std::uint32_t* usage = usage_.data() + j * kPaths;
-      std::uint32_t rows = 0;  // tokens whose heads include path r
-      for (std::uint32_t h = 0; h < heads_; ++h) rows += usage[(kPaths - h) % kPaths];
-      for (std::uint32_t r = 0; r < kPaths; ++r) {
-        below[(j + 1) * kPaths + r] = below[j * kPaths + r] + rows;
-        rows += usage[(r + 1) % kPaths];
-        rows -= usage[(r + 1 + kPaths - static_cast<std::uint32_t>(heads_)) % kPaths];
-      }
-    }
-    for (std::uint32_t r = 0; r < kPaths; ++r) {
-      for (std::size_t s = 0; s < steps_; ++s) {
-        selected[s] +=
-            below[library_.reach(r, static_cast<std::int64_t>(s)) * std::size_t{kPaths} + r];
+    const std::uint32_t groups = library_.groups();
+    std::vector<std::uint32_t> below(levels + 1);  // tokens of the group on levels < j
+    for (std::uint32_t g = 0; g < groups; ++g) {
+      for (std::size_t j = 0; j < levels; ++j) below[j + 1] = below[j] + usage_[j * groups + g];
+      for (std::int64_t h = 0; h < library_.heads(); ++h) {
+        for (std::size_t s = 0; s < steps_; ++s) {
+          selected[s] += below[library_.reach(g, h, static_cast<std::int64_t>(s))];
+        }
       }
     }
   }
 
  private:
-  static constexpr std::size_t kCopies = 4;
+  std::ptrdiff_t count(std::size_t step) const {
+    return table_.end[step] - (table_.events.data() + step * blocks_);
+  }
+
   const LifeLibrary& library_;
-  std::size_t steps_, blocks_, heads_;
+  EventTable& table_;
+  std::vector<std::uint64_t> births_;
+  std::size_t steps_, blocks_;
+  std::uint32_t heads_;
   std::uint32_t block_ = 0;
-  std::vector<std::uint32_t> usage_;  // tokens by level and first path
-  std::vector<std::uint32_t> bins_;   // [copy][step]; the last step: never
-  std::vector<BlockCount> events_;    // [step][blocks_]
-  std::vector<std::size_t> filled_;
+  std::vector<std::uint32_t> usage_;  // far tokens by level and group
+  StepCounter block_births_;
   StepCounter prompt_, generated_;  // near and always; generated rows
 };
 
@@ -139,15 +128,19 @@ class CountVisitor {
   CountVisitor(const LifeLibrary& library, const TokenGrid& grid,
                std::vector<std::uint32_t>& counts)
       : library_(library),
+        packed_(library.packed_counts()),
+        steps_(static_cast<std::size_t>(library.steps())),
         blocks_(static_cast<std::size_t>(grid.blocks)),
         counter_(library.words()),
         counts_(counts) {
-    counts_.assign(blocks_ * static_cast<std::size_t>(library.steps()), 0);
+    counts_.assign(blocks_ * steps_, 0);
   }
   void begin_block(std::int64_t) {}
   void always(std::int64_t rows) { counter_.add_always(static_cast<std::uint32_t>(rows)); }
-  void far(std::int64_t level, std::uint32_t path) {
-    if (level < library_.highest_reach(path)) near(library_.life(level, path));
+  void far(std::int64_t level, std::uint32_t group) {
+    const std::size_t set = static_cast<std::size_t>(level) * library_.groups() + group;
+    counter_.add_packed(packed_.data() + set * 8 * library_.words(),
+                        static_cast<std::uint32_t>(library_.heads()));
   }
   void near(const std::uint64_t* lives) {
     for (std::int64_t h = 0; h < library_.heads(); ++h, lives += library_.words()) {
@@ -156,54 +149,47 @@ class CountVisitor {
   }
   void generated(const std::uint64_t*) {}
   void end_block(std::int64_t m) {
-    counter_.take(counts_.data() + m, static_cast<std::size_t>(library_.steps()), blocks_);
+    counter_.drain([&](std::size_t s, std::uint32_t rows) {
+      if (s < steps_) counts_[s * blocks_ + static_cast<std::size_t>(m)] = rows;
+    });
   }
 
  private:
   const LifeLibrary& library_;
-  std::size_t blocks_;
+  std::vector<std::uint64_t> packed_;
+  std::size_t steps_, blocks_;
   StepCounter counter_;
   std::vector<std::uint32_t>& counts_;  // [step][block]
 };
 
-// Rows of every block, summed over the steps: one look-up a token.
+// Rows of every block, summed over the steps.
 class TotalVisitor {
  public:
   TotalVisitor(const LifeLibrary& library, const TokenGrid& grid,
                std::vector<std::uint32_t>& totals)
       : library_(library), totals_(totals) {
     totals_.assign(static_cast<std::size_t>(grid.blocks), 0);
-    constexpr std::uint32_t kPaths = LifeLibrary::kPaths;
     const auto levels = static_cast<std::size_t>(library.levels());
-    const auto heads = static_cast<std::uint32_t>(library.heads());
-    // Steps that path r spends selected on level j: those with reach > j.
-    std::vector<std::uint32_t> path_steps((levels + 1) * kPaths);
-    for (std::uint32_t r = 0; r < kPaths; ++r) {
-      for (std::int64_t s = 0; s < library.steps(); ++s) {
-        ++path_steps[(library.reach(r, s) - 1U) * std::size_t{kPaths} + r];
+    const std::uint32_t groups = library.groups();
+    // Steps that the paths of a group spend selected on level j: those with reach > j.
+    std::vector<std::uint32_t> reaching(levels + 1);
+    token_steps_.resize(levels * groups);
+    for (std::uint32_t g = 0; g < groups; ++g) {
+      std::fill(reaching.begin(), reaching.end(), 0U);
+      for (std::int64_t h = 0; h < library.heads(); ++h) {
+        for (std::int64_t s = 0; s < library.steps(); ++s) ++reaching[library.reach(g, h, s)];
       }
-    }
-    for (std::size_t j = levels; j-- > 0;) {
-      for (std::uint32_t r = 0; r < kPaths; ++r) {
-        path_steps[j * kPaths + r] += path_steps[(j + 1) * kPaths + r];
-      }
-    }
-    token_steps_.resize(levels * kPaths);
-    for (std::size_t j = 0; j < levels; ++j) {
-      const std::uint32_t* steps = path_steps.data() + j * kPaths;
-      std::uint32_t sum = 0;
-      for (std::uint32_t h = 0; h < heads; ++h) sum += steps[h];
-      for (std::uint32_t r = 0; r < kPaths; ++r) {
-        token_steps_[j * kPaths + r] = sum;
-        sum += steps[(r + heads) % kPaths];
-        sum -= steps[r];
+      std::uint32_t steps = 0;
+      for (std::size_t j = levels; j-- > 0;) {
+        steps += reaching[j + 1];
+        token_steps_[j * groups + g] = steps;
       }
     }
   }
   void begin_block(std::int64_t m) { total_ = &totals_[static_cast<std::size_t>(m)]; }
   void always(std::int64_t rows) { *total_ += static_cast<std::uint32_t>(rows * library_.steps()); }
-  void far(std::int64_t level, std::uint32_t path) {
-    *total_ += token_steps_[static_cast<std::size_t>(level) * LifeLibrary::kPaths + path];
+  void far(std::int64_t level, std::uint32_t group) {
+    *total_ += token_steps_[static_cast<std::size_t>(level) * library_.groups() + group];
   }
   void near(const std::uint64_t* lives) {
     const std::size_t words = static_cast<std::size_t>(library_.heads()) * library_.words();
@@ -218,7 +204,7 @@ class TotalVisitor {
   const LifeLibrary& library_;
   std::vector<std::uint32_t>& totals_;
   std::uint32_t* total_ = nullptr;
-  std::vector<std::uint32_t> token_steps_;  // [level][first path]
+  std::vector<std::uint32_t> token_steps_;  // [level][group]
 };
 
 std::vector<std::uint32_t> decode_totals(const LayerText& text) {
@@ -243,6 +229,7 @@ class GeneratedDemand final : public Demand {
       : steps_(demand.steps) {
     const SelectionFit& fit = nearest_fit(spec, demand.selector, layout.prompt_tokens());
     layers_.resize(static_cast<std::size_t>(layout.layer_count()));
+    EventTable table;
     double mass = 0;
     int selecting = 0;
     for (std::int64_t l = 0; l < layout.layer_count(); ++l) {
@@ -255,7 +242,7 @@ class GeneratedDemand final : public Demand {
                          select::request_stream(demand.request, l));
       blocks_ = layer.text->grid().blocks;
       const LifeLibrary library = layer.text->decode_library();
-      BirthVisitor births(library, layer.text->grid());
+      BirthVisitor births(library, layer.text->grid(), table);
       layer.text->decode_scan(library).run(births);
       births.take_events(layer.events, layer.offsets);
       births.take_sums(layer.selected, layer.generated);

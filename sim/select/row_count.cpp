@@ -48,8 +48,8 @@ class AgeBins {
   std::vector<Bin> bins_;
 };
 
-// theta as a function of the count at one query position: 16 intervals of theta, linear in ln
-// (the curvature of ln(expected) leaves below 1 % of the count).
+// theta as a function of the count at one query position: intervals of theta (16, or 2 where the
+// counts are alike), linear in ln (its curvature leaves below 1 % of the count).
 class ThresholdTable {
  public:
   ThresholdTable(const LayerSelection& layer, std::int64_t position, std::int64_t fewest,
@@ -58,7 +58,7 @@ class ThresholdTable {
     const auto rows = [](std::int64_t k) { return std::max(0.5, static_cast<double>(k - kSinks)); };
     const double first = ages.solve(rows(most));
     const double last = fewest == most ? first : ages.solve(rows(fewest));
-    const int nodes = fewest == most ? 1 : 17;
+    const int nodes = fewest == most ? 1 : most - fewest <= fewest / 4 ? 3 : 17;
     for (int i = 0; i < nodes; ++i) {
       const double theta = nodes == 1 ? first : first + (last - first) * i / (nodes - 1);
       theta_.push_back(theta);

@@ -46,10 +46,10 @@ bool TokenScan::compose(std::int64_t t, Draw d) {
       return std::max<std::int64_t>(0, (near_levels_[age] + d.offset) >> LifeLibrary::kFraction);
     };
     const std::int64_t level = level_at(s);
-    if (level >= library_.levels()) break;  // age only adds to it
+    if (level >= library_.highest_reach(d.group)) break;  // age only adds to it
     std::int64_t end = s + 1;
     while (end < library_.steps() && level_at(end) == level) ++end;
-    const std::uint64_t* life = library_.life(level, d.path);
+    const std::uint64_t* life = library_.lives(level, d.group);
     for (std::size_t w = static_cast<std::size_t>(s / 64); w * 64 < static_cast<std::size_t>(end);
          ++w) {
       const auto low = static_cast<std::int64_t>(w) * 64;

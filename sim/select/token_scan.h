@@ -4,7 +4,7 @@
 //
 // Visitor: begin_block(m), end_block(m);
 //   always(n)                    n rows that are selected at every step (sinks)
-//   far(level, path)             a token whose heads live like life(level, path + head) throughout
+//   far(level, group)            a token whose heads live like lives(level, group) throughout
 //   near(lives)                  a token whose heads' lives are given, [head][word]
 //   generated(lives)             the same for a row that decoding made; after the last block
 
@@ -46,7 +46,8 @@ class TokenScan {
       for (; t < std::min(end, near_from_); ++t) {
         const Draw d = draw();
         const std::int64_t level = (far_level(t) + d.offset) >> LifeLibrary::kFraction;
-        if (level < library_.levels()) visitor.far(std::max<std::int64_t>(0, level), d.path);
+        if (level < library_.highest_reach(d.group))
+          visitor.far(std::max<std::int64_t>(0, level), d.group);
       }
       for (; t < end; ++t) {
         if (compose(t, draw())) visitor.near(lives_.data());
@@ -61,13 +62,14 @@ class TokenScan {
  private:
   struct Draw {
     std::int64_t offset;  // dither minus common, in fixed-point levels
-    std::uint32_t path;
+    std::uint32_t group;
   };
   Draw draw() {
     const std::uint64_t bits = rng_();
     const std::int64_t common = library_.level_of_common(normal_.of_20_bits(bits));
     const auto dither = static_cast<std::int64_t>((bits >> 20U) & 0xffffU);
-    return {dither - common, static_cast<std::uint32_t>(bits >> 40U) % LifeLibrary::kPaths};
+    return {dither - common,
+            static_cast<std::uint32_t>(((bits >> 40U) * library_.groups()) >> 24U)};
   }
   // Linear between every 16th token; the recency term bends little there.
   std::int64_t far_level(std::int64_t t) const {
