@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <tuple>
@@ -105,6 +106,7 @@ class ChromeTrace::StrategySink final : public TraceSink {
   Place slice(TrackKey on, const TraceRecord& record, std::string_view name,
               std::string_view category, std::string_view colour);
   void instant(int tid, TimePoint at, std::string_view name);
+  void arrow(const Place& made, const Place& left, const Place& arrived, const Place& used);
   void arrow_point(char phase, std::uint64_t id, int tid, TimePoint at);
   void milestone(const TraceRecord& record);
   void compute(const TraceRecord& record);
@@ -195,6 +197,20 @@ void ChromeTrace::StrategySink::instant(int tid, TimePoint at, std::string_view 
                  tid);
   append_us(out, at.time_since_epoch());
   fmt::format_to(std::back_inserter(out), R"(,"name":{},"cat":"request"}})", json_quoted(name));
+}
+
+// An arrow from what made some KV, over the two ends of the wire, to what used it; none where that
+// would go back in time (KV that was on its way before, such as a cached prefix).
+void ChromeTrace::StrategySink::arrow(const Place& made, const Place& left, const Place& arrived,
+                                      const Place& used) {
+  const std::array<TimePoint, 4> at{made.exit(), left.entry(), arrived.exit(),
+                                    std::max(used.entry(), arrived.exit())};
+  if (!std::is_sorted(at.begin(), at.end()) || at[3] > used.exit()) return;
+  const std::uint64_t id = output_.next_flow++;
+  arrow_point('s', id, made.tid, at[0]);
+  arrow_point('t', id, left.tid, at[1]);
+  arrow_point('t', id, arrived.tid, at[2]);
+  arrow_point('f', id, used.tid, at[3]);
 }
 
 // s starts an arrow, t takes it through a slice, f ends it. One name and category: viewers match
@@ -335,15 +351,7 @@ void ChromeTrace::StrategySink::transfer(const TraceRecord& record) {
 void ChromeTrace::StrategySink::draw_fetches(const TraceRecord& attention, const Place& used) {
   const auto it = fetched_.find({attention.iteration, attention.layer.value()});
   if (it == fetched_.end()) return;
-  for (const Fetch& fetch : it->second) {
-    // Only what arrived before this attention began can be what it waited for.
-    if (fetch.arrived.end > used.end) continue;
-    const std::uint64_t id = output_.next_flow++;
-    arrow_point('s', id, fetch.asked.tid, fetch.asked.exit());
-    arrow_point('t', id, fetch.left.tid, fetch.left.entry());
-    arrow_point('t', id, fetch.arrived.tid, fetch.arrived.exit());
-    arrow_point('f', id, used.tid, used.entry());
-  }
+  for (const Fetch& fetch : it->second) arrow(fetch.asked, fetch.left, fetch.arrived, used);
   fetched_.erase(it);
 }
 
@@ -362,14 +370,7 @@ void ChromeTrace::StrategySink::iteration(const TraceRecord& record) {
       ++it;
       continue;
     }
-    if (path.has_produced && path.has_wire && path.produced.end <= path.left.end &&
-        path.arrived.begin <= place.end) {
-      const std::uint64_t id = output_.next_flow++;
-      arrow_point('s', id, path.produced.tid, path.produced.exit());
-      arrow_point('t', id, path.left.tid, path.left.entry());
-      arrow_point('t', id, path.arrived.tid, path.arrived.exit());
-      arrow_point('f', id, place.tid, std::max(place.entry(), path.arrived.exit()));
-    }
+    if (path.has_produced && path.has_wire) arrow(path.produced, path.left, path.arrived, place);
     it = paths_.erase(it);
   }
   // What was asked for in older iterations has been used or will not be.

@@ -1,3 +1,11 @@
 kvlane_add_test(study LABEL unit
   SOURCES study/grid_test.cpp study/crossover_test.cpp study/study_file_test.cpp
   DEPENDS study)
+
+find_program(KVLANE_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
+find_program(KVLANE_PYTHON NAMES python3)
+if(KVLANE_PYTHON AND TARGET kvlane)
+  add_test(NAME sweep_cli COMMAND ${KVLANE_PYTHON} ${CMAKE_SOURCE_DIR}/tests/support/check_sweep.py
+           $<TARGET_FILE:kvlane> ${CMAKE_SOURCE_DIR}/scenarios/paper/l20-batch6.yaml)
+  set_tests_properties(sweep_cli PROPERTIES LABELS cli TIMEOUT 600)
+endif()

@@ -1,0 +1,276 @@
+// kvlane sweep STUDY: a grid of runs on all cores, resumable, with crossover points.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "sim/base/input_error.h"
+#include "sim/cli/arguments.h"
+#include "sim/cli/commands.h"
+#include "sim/cli/output_file.h"
+#include "sim/cli/progress.h"
+#include "sim/cli/sweep.h"
+#include "sim/cli/version.h"
+#include "sim/report/csv.h"
+#include "sim/report/json_writer.h"
+#include "sim/report/text_table.h"
+#include "sim/scenario/sha256.h"
+#include "sim/study/study_file.h"
+
+namespace kvlane::cli {
+namespace {
+
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+
+constexpr char kAbout[] =
+    "kvlane sweep STUDY.yaml --out DIR: runs every point of the study's grid, then looks for the\n"
+    "crossovers that it asks for. DIR/runs.csv has a row a run, in grid order; DIR/crossovers.csv "
+    "where\n"
+    "one strategy stops beating another. Killed and started again, it continues from "
+    "DIR/journal.jsonl.\n"
+    "On several machines: --shard 1/3 ... 3/3 into the same (or copied together) DIR, then once "
+    "without.";
+
+struct Shard {
+  int number = 0;  // from 0
+  int of = 1;
+};
+
+Shard parse_shard(const std::string& text) {
+  Shard shard;
+  int used = 0;
+  if (std::sscanf(text.c_str(), "%d/%d%n", &shard.number, &shard.of, &used) != 2 ||
+      used != static_cast<int>(text.size()) || shard.number < 1 || shard.number > shard.of) {
+    throw UsageError(fmt::format("sweep: --shard {}; expected I/N, such as 1/3", text));
+  }
+  --shard.number;
+  return shard;
+}
+
+void forget(const std::string& dir) {
+  std::vector<fs::path> old;
+  for (const auto& entry : fs::directory_iterator(dir)) {
+    const std::string name = entry.path().filename().string();
+    const bool journal = name.rfind("journal", 0) == 0 && entry.path().extension() == ".jsonl";
+    if (journal || name == "runs.csv" || name == "crossovers.csv") old.push_back(entry.path());
+  }
+  for (const fs::path& path : old) fs::remove(path);
+}
+
+bool has_journal(const std::string& dir) {
+  return std::any_of(fs::directory_iterator(dir), fs::directory_iterator(), [](const auto& entry) {
+    return entry.path().filename().string().rfind("journal", 0) == 0;
+  });
+}
+
+// Replacing a result needs --force, unless a journal says that this is the same sweep continued.
+void check_folder(const std::string& dir, bool force) {
+  if (force) return forget(dir);
+  for (const char* name : {"runs.csv", "crossovers.csv"}) {
+    if (!has_journal(dir)) check_can_write((fs::path(dir) / name).string(), Replace::refuse);
+  }
+}
+
+void write_runs(const Study& study, const Sweep& sweep, const std::string& path) {
+  OutputFile file(path, Replace::allow);
+  file.write(csv_line(Sweep::columns(study)));
+  for (std::size_t i = 0; i < grid_size(study); ++i) {
+    // Axis values, then a row of the run: both are CSV already.
+    std::string prefix = csv_line(grid_point(study, i));
+    prefix.back() = ',';
+    const std::string rows = sweep.rows(i);
+    std::size_t at = 0;
+    while (at < rows.size()) {
+      const std::size_t end = rows.find('\n', at);
+      file.write(prefix);
+      file.write(std::string_view(rows).substr(at, end + 1 - at));
+      at = end + 1;
+    }
+  }
+  file.commit();
+}
+
+std::string crossovers_csv(const Study& study, const std::vector<CrossoverRow>& rows) {
+  std::vector<std::string> columns;
+  for (const GridAxis& axis : study.grid) columns.push_back(axis.key.text);
+  columns.insert(columns.end(), {"of", "against", "metric", "over", "better_below", "better_above",
+                                 "interpolated", "low", "high", "grid_low", "grid_high", "runs"});
+  std::string text = csv_line(columns);
+  for (const CrossoverRow& row : rows) {
+    std::vector<std::string> fields = row.point;
+    fields.insert(fields.end(), {row.of, row.against, row.metric, row.over, row.better_below,
+                                 row.better_above, row.interpolated, row.low, row.high,
+                                 row.grid_low, row.grid_high, fmt::format("{}", row.runs)});
+    text += csv_line(fields);
+  }
+  return text;
+}
+
+std::string crossovers_json(const Study& study, const std::vector<CrossoverRow>& rows) {
+  JsonWriter json;
+  json.begin_object().member("schema", "kvlane.sweep/1").member("study", study.name);
+  json.key("rows").begin_array();
+  const auto text = [&](const char* name, const std::string& value) {
+    json.key(name);
+    value.empty() ? json.null() : json.value(value);
+  };
+  for (const CrossoverRow& row : rows) {
+    json.begin_object(JsonWriter::Layout::one_line);
+    json.key("point").begin_object();
+    for (std::size_t a = 0; a < row.point.size(); ++a) {
+      if (!row.point[a].empty()) json.member(study.grid[a].key.text, row.point[a]);
+    }
+    json.end_object();
+    text("of", row.of);
+    text("against", row.against);
+    text("metric", row.metric);
+    text("over", row.over);
+    text("better_below", row.better_below);
+    text("better_above", row.better_above);
+    text("interpolated", row.interpolated);
+    text("low", row.low);
+    text("high", row.high);
+    json.member("runs", static_cast<std::int64_t>(row.runs)).end_object();
+  }
+  json.end_array().end_object();
+  return json.finish();
+}
+
+std::string crossovers_table(const Study& study, const std::vector<CrossoverRow>& rows, int width) {
+  std::string out;
+  for (const CrossoverQuestion& question : study.crossovers) {
+    out += wrapped(fmt::format("{}: {} against {} over {}", question.metric.text, question.of.text,
+                               question.against.text, question.over.text),
+                   width, 2);
+    std::vector<std::string> header;
+    for (const GridAxis& axis : study.grid) {
+      if (axis.key.text != question.over.text) header.push_back(axis.key.text);
+    }
+    if (header.empty()) header.push_back("study");
+    header.insert(header.end(), {"below", "above", "changes between"});
+    TextTable table(header);
+    for (std::size_t c = 1; c < header.size(); ++c) table.align_left(c);
+    for (const CrossoverRow& row : rows) {
+      if (row.of != question.of.text || row.against != question.against.text ||
+          row.metric != question.metric.text || row.over != question.over.text)
+        continue;
+      std::vector<std::string> cells;
+      for (std::size_t a = 0; a < row.point.size(); ++a) {
+        if (study.grid[a].key.text != question.over.text) cells.push_back(row.point[a]);
+      }
+      if (cells.empty()) cells.push_back(study.name);
+      cells.push_back(row.better_below);
+      cells.push_back(row.better_above);
+      cells.push_back(row.low.empty() ? "nowhere on this grid" : row.low + " and " + row.high);
+      table.add_row(std::move(cells));
+    }
+    out += table.render(width) + '\n';
+  }
+  return out;
+}
+
+// A bar that any thread may move.
+class SharedProgress {
+ public:
+  SharedProgress(const char* what, const Context& context) : what_(what), context_(context) {}
+  void operator()(std::size_t done, std::size_t total) {
+    const std::lock_guard lock(mutex_);
+    if (!bar_) {
+      bar_ = std::make_unique<Progress>(what_, static_cast<std::int64_t>(total),
+                                        context_.stderr_is_terminal, context_.columns);
+    }
+    most_ = std::max(most_, done);  // threads report out of order
+    bar_->set(static_cast<std::int64_t>(most_));
+  }
+
+ private:
+  const char* what_;
+  const Context& context_;
+  std::mutex mutex_;
+  std::size_t most_ = 0;
+  std::unique_ptr<Progress> bar_;
+};
+
+}  // namespace
+
+int sweep_command(const Args& args, const Context& context) {
+  Arguments arguments;
+  std::vector<std::string> set;
+  std::string out, format, shard_text;
+  int jobs = 0;
+  arguments.options.add_options()("out", po::value(&out), "folder for the results (required)")(
+      "jobs,j", po::value(&jobs)->default_value(0, "all cores"), "threads")(
+      "set", po::value(&set)->composing(), "override a key at every point: a.b.c=value")(
+      "shard", po::value(&shard_text),
+      "I/N: run every N-th point from the I-th, write only the journal")(
+      "format", po::value(&format)->default_value("table"),
+      "of the crossovers: table, json or csv")("force", "start anew where a result is");
+  if (!arguments.parse("sweep", kAbout, args)) return 0;
+  if (arguments.positional.size() != 1) {
+    throw UsageError(
+        fmt::format("sweep: {} files; expected one STUDY.yaml", arguments.positional.size()));
+  }
+  if (out.empty()) throw UsageError("sweep: no --out; expected the folder for the results");
+  expect_word("--format", format, {"table", "json", "csv"});
+  const Shard shard = shard_text.empty() ? Shard{} : parse_shard(shard_text);
+  if (jobs < 0) throw UsageError(fmt::format("sweep: -j {}; expected at least 1", jobs));
+  if (jobs == 0) jobs = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+
+  InputFiles files({context.preset_dir});
+  const Study study = read_study(arguments.positional[0], files);
+  const SweepSetup setup{study,
+                         set,
+                         {context.preset_dir},
+                         fmt::format("kvlane {} {}", kVersion, kCommit),
+                         jobs,
+                         shard.number,
+                         shard.of};
+  Sweep::check(setup);
+
+  make_output_folder(out);
+  check_folder(out, arguments.has("force"));
+  std::string identity = study.file.sha256;
+  for (const std::string& text : set) identity += '\n' + text;
+  const std::string head = fmt::format("kvlane.journal/1 {}", sha256_hex(identity));
+  const std::string name = shard_text.empty()
+                               ? "journal.jsonl"
+                               : fmt::format("journal-{}-of-{}.jsonl", shard.number + 1, shard.of);
+  Journal journal(out, name, head);
+  Sweep sweep(setup, journal);
+  {
+    SharedProgress progress("runs", context);
+    sweep.run_grid([&](std::size_t done, std::size_t total) { progress(done, total); });
+  }
+  if (!shard_text.empty()) {
+    print(fmt::format("shard {}/{} of {} runs is in {}\n", shard.number + 1, shard.of,
+                      grid_size(study), (fs::path(out) / name).string()));
+    return 0;
+  }
+  std::vector<CrossoverRow> crossovers;
+  {
+    SharedProgress progress("crossovers", context);
+    crossovers =
+        sweep.find_crossovers([&](std::size_t done, std::size_t total) { progress(done, total); });
+  }
+  const std::string runs_path = (fs::path(out) / "runs.csv").string();
+  const std::string crossovers_path = (fs::path(out) / "crossovers.csv").string();
+  write_runs(study, sweep, runs_path);
+  write_whole_file(crossovers_path, crossovers_csv(study, crossovers), Replace::allow);
+  if (format == "json") {
+    print(crossovers_json(study, crossovers));
+  } else if (format == "csv") {
+    print(crossovers_csv(study, crossovers));
+  } else {
+    print(fmt::format("{}: {} points in {}\n\n", study.name, grid_size(study), runs_path));
+    print(crossovers_table(study, crossovers, context.columns));
+  }
+  return 0;
+}
+
+}  // namespace kvlane::cli
