@@ -1,0 +1,117 @@
+// Kernel formulas against hand-worked values on a GPU of round numbers (gpu_support.h).
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "gpu_support.h"
+#include "sim/kv/payload.h"
+
+using namespace kvlane;
+using namespace kvlane::test;
+
+TEST_CASE("gemm: t0 + smooth maximum of compute and memory") {
+  const CostModel cost(round_gpu(), round_model(), 1, false);
+  // m = n = k = 1000: F = 2e9 at 50 TFLOP/s = 40 us; B = 2 (1e6 + 2e6) = 6e6 at 0.5 TB/s = 12 us.
+  CHECK(cost.gemm(1000, 1000, 1000) ==
+        doctest::Approx(10e-6 + std::sqrt(40e-6 * 40e-6 + 12e-6 * 12e-6)).epsilon(1e-9));
+  CHECK(cost.gemm(0, 1000, 1000) == 0);
+}
+
+TEST_CASE("gemm: limits of the roofline") {
+  const CostModel cost(round_gpu(), round_model(), 1, false);
+  // One token on a large matrix: the weights' bytes alone, 2e8 B at 0.5 TB/s = 400 us.
+  CHECK(cost.gemm(1, 10'000, 10'000) == doctest::Approx(410e-6).epsilon(1e-3));
+  // A large cube: FLOPs alone, 2e12 x 8 at 50 TFLOP/s.
+  CHECK(cost.gemm(20'000, 20'000, 20'000) == doctest::Approx(16e12 / 50e12).epsilon(1e-3));
+}
+
+TEST_CASE("prefill_attention: half of the square, occupancy, extra keys") {
+  GpuSpec gpu = round_gpu();
+  gpu.prefill_s0 = 100;
+  gpu.prefill_w0 = 1;
+  const CostModel cost(gpu, round_model(), 1, false);
+  // 10 heads of 100 over 1280 tokens: w = 10 x 1280 / 128 / 100 = 1 wave, u = 1/2.
+  // F = 2 x 10 x 100 x 1280 x 1380 = 3.53280e9 at 50 TFLOP/s / 2 = 141.312 us;
+  // Q, O, K, V: 2 x 1280 x 100 x 2 x (10 + 2) B = 6.144e6 at 0.5 TB/s = 12.288 us.
+  CHECK(cost.prefill_attention({10, 2, 100, 0}, 1280) ==
+        doctest::Approx(10e-6 + 141.312e-6 + 12.288e-6).epsilon(1e-9));
+  // A window of 128 keys: 2 (128 x 64 + 1152 x 128) + 1280 x 100 = 439296 instead of
+  // 1280 x 1380 = 1766400.
+  CHECK(cost.prefill_attention({10, 2, 100, 128}, 1280) ==
+        doctest::Approx(22.288e-6 + 141.312e-6 * 439'296 / 1'766'400).epsilon(1e-9));
+}
+
+TEST_CASE("prefix_attention: FLOPs of long chunks, the serial walk of short ones") {
+  const CostModel cost(round_gpu(), round_model(), 1, false);
+  const AttentionShape shape{10, 2, 100, 0};
+  // 4096 new after 16384: F = 4 x 10 x 100 x 4096 (16384 + 2048 + 64) = 3.0303e11 at 50 TFLOP/s.
+  const double flops = 4.0 * 10 * 100 * 4096 * (16'384 + 2048 + 64);
+  CHECK(cost.prefix_attention(shape, 4096, 16'384) ==
+        doctest::Approx(10e-6 + flops / 50e12).epsilon(1e-9));
+  // 16 new after 16384: 20 ns x (16384 + 8 + 64) = 329.12 us, whatever the FLOPs (21 us).
+  CHECK(cost.prefix_attention(shape, 16, 16'384) ==
+        doctest::Approx(10e-6 + 329.12e-6).epsilon(1e-9));
+  // 64 and 128 tokens take nearly as long: the published observation.
+  CHECK(cost.prefix_attention(shape, 128, 16'384) / cost.prefix_attention(shape, 16, 16'384) <
+        1.01);
+  // A window ends the walk.
+  CHECK(cost.prefix_attention({10, 2, 100, 512}, 16, 16'384) ==
+        doctest::Approx(10e-6 + 20e-9 * (512 + 64)).epsilon(1e-9));
+  // Never faster than the chunk without a prefix.
+  CHECK(cost.prefix_attention(shape, 4096, 1) >= cost.prefill_attention(shape, 4096));
+}
+
+TEST_CASE("decode_attention: bytes over bandwidth") {
+  const CostModel cost(round_gpu(), round_model(), 1, false);
+  CHECK(cost.decode_attention(5e8) == doctest::Approx(10e-6 + 1e-3));
+  Work work{.kind = WorkKind::decode_attention, .layer = LayerId(0), .batch = 6};
+  work.attended_rows = 1'000'000;  // x 200 values x 2 B = 4e8 B at 0.5 TB/s = 800 us
+  CHECK(time_of(cost, work) == doctest::Approx(810e-6).epsilon(1e-6));
+  work.kv_bits = 8;
+  CHECK(time_of(cost, work) == doctest::Approx(410e-6).epsilon(1e-6));
+  work.kv_bits = 4;  // 0.5625 of 8 bits
+  CHECK(time_of(cost, work) == doctest::Approx(235e-6).epsilon(1e-6));
+}
+
+TEST_CASE("decode_attention: HACK reads packed rows, the open partition in 16 bit, and unpacks") {
+  const CostModel cost(round_gpu(), round_model(), 1, false);
+  Work work{.kind = WorkKind::decode_attention, .layer = LayerId(0), .batch = 6};
+  work.attended_rows = 1'000'000;
+  work.kv_bits = 2;
+  work.partition = 64;
+  // Open: 6 x 2 heads x (4 + 31.5) = 426 rows of 400 B; packed: 999574 x 200 x 0.328125 B;
+  // 65.77 MB at 0.5 TB/s = 131.5 us. Unpacking: 2e8 values at 1e12/s = 200 us wins.
+  CHECK(time_of(cost, work) == doctest::Approx(210e-6).epsilon(1e-6));
+  GpuSpec fast = round_gpu();
+  fast.hack_unpack_rate = 1e15;
+  const double bytes = 999'574.0 * 200 * 0.328125 + 426 * 400.0;
+  CHECK(time_of(CostModel(fast, round_model(), 1, false), work) ==
+        doctest::Approx(10e-6 + bytes / 0.5e12).epsilon(1e-6));
+}
+
+TEST_CASE("all_reduce: latency and rate of the degree; none for one GPU") {
+  CHECK(CostModel(round_gpu(), round_model(), 1, false).all_reduce(1e6) == 0);
+  CHECK(CostModel(round_gpu(), round_model(), 2, false).all_reduce(1e6) ==
+        doctest::Approx(5e-6 + 20e-6));
+  CHECK_THROWS_AS(CostModel(round_gpu(), round_model(), 3, false), std::logic_error);
+}
+
+namespace {
+class FixedTable final : public KernelTable {
+ public:
+  double seconds(KernelClass kernel, std::int64_t m, std::int64_t n,
+                 std::int64_t k) const override {
+    return kernel == KernelClass::gemm && m <= 64 && n == 1000 && k == 1000 ? 123e-6 : -1;
+  }
+};
+}  // namespace
+
+TEST_CASE("KernelTable: overrides the formula inside its grid only") {
+  const FixedTable table;
+  const CostModel with(round_gpu(), round_model(), 1, false, &table);
+  const CostModel without(round_gpu(), round_model(), 1, false);
+  CHECK(with.gemm(64, 1000, 1000) == 123e-6);
+  CHECK(with.gemm(65, 1000, 1000) == without.gemm(65, 1000, 1000));
+  CHECK(with.gemm(64, 1001, 1000) == without.gemm(64, 1001, 1000));
+}
