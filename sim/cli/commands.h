@@ -1,7 +1,7 @@
 #pragma once
-// The subcommands. Each gets its own words (argv after the subcommand), writes its answer to stdout and
-// everything else to stderr, and returns the exit status; bad input is thrown as InputError and bad
-// usage as UsageError, both caught in main (status 2).
+// The subcommands. Each gets its own words (argv after the subcommand), writes its answer to stdout
+// and everything else to stderr, and returns the exit status; bad input is thrown as InputError and
+// bad usage as UsageError, both caught in main (status 2).
 
 #include <stdexcept>
 #include <string>
@@ -10,9 +10,9 @@
 namespace kvlane::cli {
 
 struct Context {
-  std::string preset_dir;          // .../scenarios
+  std::string preset_dir;  // .../scenarios
   bool stderr_is_terminal = false;
-  int columns = 100;               // of the terminal
+  int columns = 100;  // of the terminal
 };
 
 // Wrong command-line words; what() is one line.

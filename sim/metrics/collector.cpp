@@ -99,8 +99,8 @@ std::vector<RequestTimes> MetricsCollector::request_times(
     const Request& request = requests_[i];
     RequestTimes times = request.times;
     KVLANE_CHECK(times.tokens.size() >= 2, "request {} got {} tokens", i, times.tokens.size());
-    // What still had to cross at hand-over before the request could start; a transfer under way then
-    // counts with the share of its time that was left.
+    // What still had to cross at hand-over before the request could start; a transfer under way
+    // then counts with the share of its time that was left.
     const TimePoint handed = std::max(times.handed_over, times.prefill_finished);
     double missing = 0;
     const Moved* last = nullptr;
@@ -112,10 +112,9 @@ std::vector<RequestTimes> MetricsCollector::request_times(
       last = &m;
     }
     if (last != nullptr) {
-      times.wire_alone =
-          serialization_delay(Bytes(static_cast<std::int64_t>(missing)),
-                              line_rate(last->source, last->destination)) +
-          latency(last->source, last->destination);
+      times.wire_alone = serialization_delay(Bytes(static_cast<std::int64_t>(missing)),
+                                             line_rate(last->source, last->destination)) +
+                         latency(last->source, last->destination);
     }
     all.push_back(std::move(times));
   }
@@ -129,9 +128,9 @@ Duration MetricsCollector::transfer_time() const {
 std::vector<double> MetricsCollector::on_demand_ratio() const {
   std::vector<double> ratio;
   for (std::size_t step = 0; step < selected_.size(); ++step) {
-    ratio.push_back(selected_[step] > 0 ? static_cast<double>(remote_[step]) /
-                                              static_cast<double>(selected_[step])
-                                        : 0.0);
+    ratio.push_back(selected_[step] > 0
+                        ? static_cast<double>(remote_[step]) / static_cast<double>(selected_[step])
+                        : 0.0);
   }
   return ratio;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Turns the trace of one strategy run into times of requests and sums: the only place where metrics come
-// from. Passes every record on to a further sink, if there is one, and hashes it.
+// Turns the trace of one strategy run into times of requests and sums: the only place where metrics
+// come from. Passes every record on to a further sink, if there is one, and hashes it.
 
 #include <array>
 #include <cstdint>
@@ -31,7 +31,8 @@ class MetricsCollector final : public TraceSink {
   Duration transfer_time() const;
   // Remote / all selected prompt rows, one a decode step, pooled over requests.
   std::vector<double> on_demand_ratio() const;
-  // The decode step (from 1) after which all blocks of all requests are local; none: never in the run.
+  // The decode step (from 1) after which all blocks of all requests are local; none: never in the
+  // run.
   std::optional<std::int64_t> local_after() const;
   TimePoint end() const { return end_; }  // last token
   std::uint64_t hash() const { return hash_; }
@@ -44,7 +45,7 @@ class MetricsCollector final : public TraceSink {
   };
   struct Request {
     RequestTimes times;
-    std::vector<Moved> moved;   // KV and metadata sent to it before it started
+    std::vector<Moved> moved;  // KV and metadata sent to it before it started
     std::optional<std::int64_t> local_after;
   };
 

@@ -1,5 +1,6 @@
 #pragma once
-// One definition each (system.md 7). t_k is the time the k-th output token is complete, t_a the arrival:
+// One definition each (system.md 7). t_k is the time the k-th output token is complete, t_a the
+// arrival:
 //   ttft = t_1 - t_a   ttst = t_2 - t_1   second_token = t_2 - t_a   tbt = t_{k+1} - t_k for k >= 2
 //   ctl(k) = t_k - t_a   jct = t_last - t_a   stall = ttst - ttst of the strategy's own ideal
 // and the causes of ttft and ttst, which add up to them exactly.
@@ -15,11 +16,11 @@ struct RequestTimes {
   TimePoint arrived{};
   TimePoint prefill_started{};
   TimePoint prefill_finished{};
-  TimePoint handed_over{};         // the last layer
-  TimePoint data_ready{};          // all that decoding waits for is there
-  TimePoint joined{};              // its first decode iteration begins
-  Duration wire_alone{0};          // what the bytes missing at hand-over need at line rate
-  std::vector<TimePoint> tokens;   // t_1, t_2, ...
+  TimePoint handed_over{};        // the last layer
+  TimePoint data_ready{};         // all that decoding waits for is there
+  TimePoint joined{};             // its first decode iteration begins
+  Duration wire_alone{0};         // what the bytes missing at hand-over need at line rate
+  std::vector<TimePoint> tokens;  // t_1, t_2, ...
 
   Duration ttft() const { return tokens[0] - arrived; }
   Duration ttst() const { return tokens[1] - tokens[0]; }

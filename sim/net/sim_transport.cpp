@@ -26,6 +26,7 @@ struct Transfer {
   TransferOp op = TransferOp::write;
   Lane lane = Lane::control;
   EndpointId poster, peer;
+  std::uint32_t queue = 0;
   GpuId source_gpu, destination_gpu;  // valid: GPUDirect
   RequestId request;
   bool metadata = false;
@@ -49,8 +50,8 @@ struct Endpoint {
   NicSpec nic;
   MessageHandler* handler = nullptr;
   TimePoint cpu_free{};
-  // By peer: a queue pair a lane for writes and sends, and one for reads.
-  std::vector<std::array<QueuePair, 2 * kLaneCount>> pairs;
+  // By peer and queue: a queue pair a lane for writes and sends, and one for reads.
+  std::vector<std::vector<std::array<QueuePair, 2 * kLaneCount>>> pairs;
 };
 
 struct GpuLinks {
@@ -86,7 +87,9 @@ struct SimTransport::State {
     auto& pairs = endpoints[t.poster.index()].pairs;
     if (pairs.size() <= t.peer.index()) pairs.resize(endpoints.size());
     const std::size_t reads = t.op == TransferOp::read ? kLaneCount : 0;
-    return pairs[t.peer.index()][index(t.lane) + reads];
+    auto& queues = pairs[t.peer.index()];
+    if (queues.size() <= t.queue) queues.resize(t.queue + 1);
+    return queues[t.queue][index(t.lane) + reads];
   }
   Duration latency(EndpointId a, EndpointId b) {
     const Endpoint& from = endpoint(a);
@@ -297,6 +300,7 @@ TransferId SimTransport::post(const TransferSpec& spec, Callback completion) {
   t.lane = spec.lane;
   t.poster = spec.poster;
   t.peer = spec.peer;
+  t.queue = spec.queue;
   t.source_gpu = spec.op == TransferOp::read ? remote : local;
   t.destination_gpu = spec.op == TransferOp::read ? local : remote;
   t.request = spec.request;

@@ -23,7 +23,8 @@ std::vector<LayerRange> selecting_layers(const KvLayout& layout) {
   for (std::size_t l = 0; l < static_cast<std::size_t>(layout.layer_count()); ++l) {
     const LayerLayout& layer = layout.layer(l);
     if (!layer.dense && layer.block_count > 0) {
-      ranges.push_back({static_cast<std::uint32_t>(l), static_cast<std::uint32_t>(layer.first_block),
+      ranges.push_back({static_cast<std::uint32_t>(l),
+                        static_cast<std::uint32_t>(layer.first_block),
                         static_cast<std::uint32_t>(layer.block_count)});
     }
   }
@@ -45,7 +46,8 @@ std::vector<std::uint32_t> sinks_then_newest(const KvLayout& layout, const Layer
 // Non-negative floats order like their bit patterns: a key that sorts best first, ties by position.
 std::uint64_t key_of(float score, std::uint32_t position) {
   KVLANE_CHECK(score >= 0, "importance must not be negative: {}", score);
-  return (static_cast<std::uint64_t>(~std::bit_cast<std::uint32_t>(score + 0.0F)) << 32U) | position;
+  return (static_cast<std::uint64_t>(~std::bit_cast<std::uint32_t>(score + 0.0F)) << 32U) |
+         position;
 }
 
 class Scores {
@@ -123,7 +125,8 @@ BlockOrder random_order(const std::vector<LayerRange>& ranges, const OrderInputs
 }
 
 // Every layer alike: rank by rank through all layers.
-BlockOrder layers_alike(const KvLayout& layout, const std::vector<LayerRange>& ranges, bool newest) {
+BlockOrder layers_alike(const KvLayout& layout, const std::vector<LayerRange>& ranges,
+                        bool newest) {
   BlockOrder order;
   std::vector<std::vector<std::uint32_t>> per_layer;
   std::size_t longest = 0;
@@ -157,8 +160,8 @@ BlockOrder layer_after_layer(const std::vector<LayerRange>& ranges) {
   return order;
 }
 
-// The layer's own profile values, best first, given to its blocks sinks first, then newest: any prefix
-// of the order takes as many blocks of each layer as the profile would.
+// The layer's own profile values, best first, given to its blocks sinks first, then newest: any
+// prefix of the order takes as many blocks of each layer as the profile would.
 BlockOrder layer_totals_recency(const KvLayout& layout, const std::vector<LayerRange>& ranges,
                                 const ImportanceProfile& profile) {
   Scores scores(ranges);

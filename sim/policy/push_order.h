@@ -1,6 +1,6 @@
 #pragma once
-// In which order blocks are worth sending (models.md 5.5): all blocks of the layers that select, best
-// first. Ties: lower layer, then lower block, so that the order is total.
+// In which order blocks are worth sending (models.md 5.5): all blocks of the layers that select,
+// best first. Ties: lower layer, then lower block, so that the order is total.
 
 #include <cstdint>
 #include <span>
@@ -23,14 +23,15 @@ struct BlockOrder {
   std::vector<float> weight;  // expected share of all selected rows, by rank; sums to 1 or is empty
 };
 
-// What the orders are made from. `own_queries` and `totals` belong to the request, the profile does not.
+// What the orders are made from. `own_queries` and `totals` belong to the request, the profile does
+// not.
 struct OrderInputs {
   const KvLayout* layout = nullptr;
   const ImportanceProfile* profile = nullptr;
   // [layer] -> counts by block, empty where unknown
   std::vector<std::span<const std::uint32_t>> own_queries;
   std::vector<std::span<const std::uint32_t>> totals;
-  std::uint64_t seed = 1;    // PushOrder::random
+  std::uint64_t seed = 1;  // PushOrder::random
   std::uint32_t request = 0;
 };
 

@@ -63,8 +63,9 @@ void SelectivePolicy::choose(const PrefillStarted& started) {
   }
 }
 
-// Auto-switch: what full makes the second token wait for (the bytes that prefill does not hide) against
-// what selection does (mandatory bytes beyond prefill, and the first step's expected misses).
+// Auto-switch: what full makes the second token wait for (the bytes that prefill does not hide)
+// against what selection does (mandatory bytes beyond prefill, and the first step's expected
+// misses).
 bool SelectivePolicy::full_pays(const PrefillStarted& started) const {
   const KvLayout& layout = *plan_.layout;
   const auto wait = [&](double bytes) {
@@ -164,9 +165,9 @@ void SelectivePolicy::on_event(TimePoint now, const PolicyEvent& event,
     if (!plan_.options->speculative) return;
     if (idle->iteration != iteration_) {
       if (iteration_ < 0 && plan_.options->ratio_of == RatioOf::remaining_at_start) {
-        const auto waiting = std::count_if(
-            plan_.order->blocks.begin(), plan_.order->blocks.end(),
-            [this](BlockRef ref) { return state(ref) == Block::waiting; });
+        const auto waiting =
+            std::count_if(plan_.order->blocks.begin(), plan_.order->blocks.end(),
+                          [this](BlockRef ref) { return state(ref) == Block::waiting; });
         per_iteration_ = std::max<std::int64_t>(
             1, std::llround(plan_.options->speculative_ratio * static_cast<double>(waiting)));
       }

@@ -16,22 +16,32 @@ Endpoint endpoint_of(const StrategyOptions& options) {
 
 const char* to_string(Endpoint endpoint) {
   switch (endpoint) {
-    case Endpoint::exact: return "exact";
-    case Endpoint::compressed: return "compressed";
-    case Endpoint::approximate: return "approximate";
+    case Endpoint::exact:
+      return "exact";
+    case Endpoint::compressed:
+      return "compressed";
+    case Endpoint::approximate:
+      return "approximate";
   }
   return "?";
 }
 
 const char* to_string(PolicyKind policy) {
   switch (policy) {
-    case PolicyKind::ideal: return "ideal";
-    case PolicyKind::full: return "full";
-    case PolicyKind::full_dense: return "full_dense";
-    case PolicyKind::sequential: return "sequential";
-    case PolicyKind::hack: return "hack";
-    case PolicyKind::smartgen: return "smartgen";
-    case PolicyKind::colocated: return "colocated";
+    case PolicyKind::ideal:
+      return "ideal";
+    case PolicyKind::full:
+      return "full";
+    case PolicyKind::full_dense:
+      return "full_dense";
+    case PolicyKind::sequential:
+      return "sequential";
+    case PolicyKind::hack:
+      return "hack";
+    case PolicyKind::smartgen:
+      return "smartgen";
+    case PolicyKind::colocated:
+      return "colocated";
   }
   return "?";
 }

@@ -9,7 +9,8 @@ namespace kvlane {
 
 Bytes TransferPlan::wire_bytes(Bytes stored) const {
   if (wire_ratio == 1) return stored;
-  return Bytes(static_cast<std::int64_t>(std::ceil(static_cast<double>(stored.count()) * wire_ratio)));
+  return Bytes(
+      static_cast<std::int64_t>(std::ceil(static_cast<double>(stored.count()) * wire_ratio)));
 }
 
 Bytes TransferPlan::wire_bytes(const BlockRun& run) const {

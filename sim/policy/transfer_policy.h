@@ -1,8 +1,8 @@
 #pragma once
-// Which block goes when. A policy serves one request and is a function of its events: it gets `now` as
-// an argument and returns actions; no clock, no I/O, no randomness of its own, so that equal events
-// give equal actions in every world. Each side of the wire has its own instance: the prefill side sees
-// the events up to WriteCompleted, the decode side the last two.
+// Which block goes when. A policy serves one request and is a function of its events: it gets `now`
+// as an argument and returns actions; no clock, no I/O, no randomness of its own, so that equal
+// events give equal actions in every world. Each side of the wire has its own instance: the prefill
+// side sees the events up to WriteCompleted, the decode side the last two.
 
 #include <cstdint>
 #include <memory>
@@ -22,12 +22,13 @@ namespace kvlane {
 struct TransferPlan {
   const KvLayout* layout = nullptr;
   const StrategyOptions* options = nullptr;
-  const BlockOrder* order = nullptr;      // selective policies only
-  double wire_ratio = 1;                  // bytes on the wire / bytes of 16-bit KV
-  std::vector<Bytes> metadata;            // [layer] selection metadata, 0 where nothing selects
-  std::int64_t cached_tokens = 0;         // prefix that prefill need not compute
-  // Auto-switch only: prompt rows that the first decode step selects, their bytes on the wire, and the
-  // share of selections (by importance) that each rank of `order` holds is taken from its weights.
+  const BlockOrder* order = nullptr;  // selective policies only
+  double wire_ratio = 1;              // bytes on the wire / bytes of 16-bit KV
+  std::vector<Bytes> metadata;        // [layer] selection metadata, 0 where nothing selects
+  std::int64_t cached_tokens = 0;     // prefix that prefill need not compute
+  // Auto-switch only: prompt rows that the first decode step selects, their bytes on the wire, and
+  // the share of selections (by importance) that each rank of `order` holds is taken from its
+  // weights.
   Bytes first_step_rows{0};
 
   Bytes wire_bytes(const BlockRun& run) const;
@@ -36,17 +37,17 @@ struct TransferPlan {
 
 // --- events at the prefill side
 struct PrefillStarted {
-  Duration prefill{0};     // T_p: what the cost model expects
-  Bandwidth bandwidth;     // what this request gets of the ports between prefill and decode
+  Duration prefill{0};  // T_p: what the cost model expects
+  Bandwidth bandwidth;  // what this request gets of the ports between prefill and decode
 };
 struct LayerHandedOver {
-  LayerId layer;           // its KV lies where the NIC can read it
+  LayerId layer;  // its KV lies where the NIC can read it
 };
 struct PrefillFinished {};  // token 1 is known
 struct NetworkIdle {
   std::int32_t iteration = 0;  // a layer's attention of this decode iteration has begun
 };
-struct BlocksFetched {         // row by row, and kept: no need to push them
+struct BlocksFetched {  // row by row, and kept: no need to push them
   std::span<const BlockRun> runs;
 };
 struct WriteCompleted {
@@ -56,10 +57,10 @@ struct WriteCompleted {
 // --- events at the decode side
 struct BlocksArrived {
   std::span<const BlockRun> runs;
-  LayerId metadata_of;         // valid: this layer's selection metadata arrived with it
+  LayerId metadata_of;  // valid: this layer's selection metadata arrived with it
 };
 struct PrefillDoneHeard {
-  bool wait_for_all = false;   // the prefill side has switched to a full transfer
+  bool wait_for_all = false;  // the prefill side has switched to a full transfer
 };
 
 using PolicyEvent = std::variant<PrefillStarted, LayerHandedOver, PrefillFinished, NetworkIdle,
@@ -73,15 +74,15 @@ struct WriteMetadata {
 };
 struct WriteBlocks {
   Lane lane = Lane::proactive;
-  Bytes bytes{0};               // on the wire
-  std::vector<BlockRun> runs;   // ascending by (layer, first), adjacent blocks merged
+  Bytes bytes{0};              // on the wire
+  std::vector<BlockRun> runs;  // ascending by (layer, first), adjacent blocks merged
   bool operator==(const WriteBlocks&) const = default;
 };
-struct AnnounceDone {           // tell the decode side that token 1 is known
+struct AnnounceDone {  // tell the decode side that token 1 is known
   bool wait_for_all = false;
   bool operator==(const AnnounceDone&) const = default;
 };
-struct StartDecode {            // the sequence may join the decode batch
+struct StartDecode {  // the sequence may join the decode batch
   bool operator==(const StartDecode&) const = default;
 };
 

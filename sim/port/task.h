@@ -94,6 +94,8 @@ Completion(Start) -> Completion<Start>;
 class Signal {
  public:
   explicit Signal(EventLoop& loop) : loop_(&loop) {}
+  Signal(const Signal&) = delete;
+  Signal& operator=(const Signal&) = delete;
   bool is_set() const { return set_; }
   void set() {
     if (std::exchange(set_, true)) return;
@@ -108,11 +110,16 @@ class Signal {
       waiters_.push_back(callback);
     }
   }
-  bool await_ready() const noexcept { return set_; }
-  void await_suspend(std::coroutine_handle<> handle) {
-    waiters_.push_back(resume_callback(handle));
-  }
-  void await_resume() const noexcept {}
+  // Awaited through a pointer: g++ 12 copies an awaitable that a call returns by reference.
+  struct Awaiter {
+    Signal* signal;
+    bool await_ready() const noexcept { return signal->set_; }
+    void await_suspend(std::coroutine_handle<> handle) {
+      signal->waiters_.push_back(resume_callback(handle));
+    }
+    void await_resume() const noexcept {}
+  };
+  Awaiter operator co_await() { return {this}; }
 
  private:
   EventLoop* loop_;
@@ -134,7 +141,7 @@ class WaitGroup {
   Callback done_callback() {
     return {[](void* self, std::uint64_t) { static_cast<WaitGroup*>(self)->done(); }, this, 0};
   }
-  Signal& wait() { return signal_; }
+  Signal::Awaiter wait() { return signal_.operator co_await(); }
 
  private:
   Signal signal_;

@@ -3,8 +3,10 @@
 // a real one. Rules that every world keeps:
 //   * post() never blocks and never calls back; each post ends in exactly one completion, from the
 //     loop, at the side that posted it;
-//   * on one (endpoint, peer, lane) messages arrive in the order posted, and a message never
-//     overtakes the data posted before it: a mask update cannot announce rows that are not there;
+//   * on one (endpoint, peer, lane, queue) transfers go one after the other in the order posted,
+//   and
+//     a message never overtakes the data posted before it: a mask update cannot announce rows that
+//     are not there; queues of a lane share the wire alike;
 //   * fragments and payload belong to the transport from post() to the completion;
 //   * lanes have strict priority where the path can do it, in the order of the enum.
 
@@ -71,6 +73,7 @@ struct TransferSpec {
   Lane lane = Lane::proactive;
   EndpointId poster;  // whose completion it is
   EndpointId peer;
+  std::uint32_t queue = 0;                      // queue pair of the lane: one a worker
   MemoryKind local_memory = MemoryKind::host;   // at the poster
   MemoryKind remote_memory = MemoryKind::host;  // at the peer
   GpuId local_gpu;  // the GPU whose memory or PCIe link is meant, where memory is gpu

@@ -56,8 +56,8 @@ class ScenarioRun {
   ScenarioRun(const Scenario& scenario, const RunOptions& options)
       : scenario_(scenario), options_(options), models_(make_cost_models(scenario)) {
     for (const StrategyOptions& s : scenario_.strategies) {
-      if (options_.only.empty() || std::find(options_.only.begin(), options_.only.end(), s.name) !=
-                                       options_.only.end()) {
+      if (options_.only.empty() ||
+          std::find(options_.only.begin(), options_.only.end(), s.name) != options_.only.end()) {
         chosen_.push_back(&s);
       }
     }
@@ -74,8 +74,8 @@ class ScenarioRun {
       }
     }
     for (std::int64_t i = 0; i < scenario_.seeds; ++i) {
-      workloads_.push_back(std::make_unique<Workload>(
-          scenario_, scenario_.seed + static_cast<std::uint64_t>(i)));
+      workloads_.push_back(
+          std::make_unique<Workload>(scenario_, scenario_.seed + static_cast<std::uint64_t>(i)));
     }
   }
 
@@ -103,8 +103,7 @@ const StrategyRun& ScenarioRun::ideal(std::size_t seed, const StrategyOptions& o
   if (found == ideals_.end()) {
     LinkSpeed speed;
     speed.infinite = true;
-    found = ideals_
-                .emplace(key, run_strategy(scenario_, *workloads_[seed], models_, wanted, speed))
+    found = ideals_.emplace(key, run_strategy(scenario_, *workloads_[seed], models_, wanted, speed))
                 .first;
   }
   return found->second;
@@ -169,8 +168,7 @@ StrategyResult ScenarioRun::summarise(const StrategyOptions& options,
       row.ttst_s = ttst.back().back();
       row.second_token_s = second.back().back();
       row.stall_s = stall.back().back();
-      row.tbt_mean_s =
-          t.tokens.size() > 2 ? gaps / static_cast<double>(t.tokens.size() - 2) : 0;
+      row.tbt_mean_s = t.tokens.size() > 2 ? gaps / static_cast<double>(t.tokens.size() - 2) : 0;
       row.jct_s = jct.back().back();
       r.requests.push_back(row);
       tokens += static_cast<std::int64_t>(t.tokens.size());
@@ -232,7 +230,8 @@ StrategyResult ScenarioRun::summarise(const StrategyOptions& options,
     r.cost_per_million_tokens = price / 3600 * seconds / static_cast<double>(tokens) * 1e6;
   }
   if (options.policy == PolicyKind::hack) {
-    const bool gpu = options.kv_placement.value_or(scenario_.serving.kv_placement) == KvPlacement::gpu;
+    const bool gpu =
+        options.kv_placement.value_or(scenario_.serving.kv_placement) == KvPlacement::gpu;
     r.note = gpu ? "KV stays in GPU memory" : "KV in host memory";
   }
   return r;
@@ -249,8 +248,9 @@ void ScenarioRun::add_speedups(Result& result) const {
   };
   const StrategyResult base = *full;
   for (StrategyResult& s : result.strategies) {
-    s.speedup_vs_full = Speedup{ratio(base.ttst_s, s.ttst_s), ratio(base.second_token_s, s.second_token_s),
-                                ratio(base.tbt_s, s.tbt_s), ratio(base.jct_s, s.jct_s)};
+    s.speedup_vs_full =
+        Speedup{ratio(base.ttst_s, s.ttst_s), ratio(base.second_token_s, s.second_token_s),
+                ratio(base.tbt_s, s.tbt_s), ratio(base.jct_s, s.jct_s)};
   }
 }
 
@@ -276,9 +276,15 @@ Result ScenarioRun::run() {
   result.inputs = scenario_.inputs;
   result.seed = scenario_.seed;
   switch (scenario_.serving.first_token) {
-    case FirstToken::prefill: result.first_token = "prefill"; break;
-    case FirstToken::decode_seeded: result.first_token = "decode_seeded"; break;
-    case FirstToken::decode_recompute: result.first_token = "decode_recompute"; break;
+    case FirstToken::prefill:
+      result.first_token = "prefill";
+      break;
+    case FirstToken::decode_seeded:
+      result.first_token = "decode_seeded";
+      break;
+    case FirstToken::decode_recompute:
+      result.first_token = "decode_recompute";
+      break;
   }
   result.weakest_source = weakest_source();
   add_warnings(result);

@@ -1,5 +1,6 @@
 #pragma once
-// A scenario's answer: every strategy over every seed, its ideal, the ratios to `full`, and the verdict.
+// A scenario's answer: every strategy over every seed, its ideal, the ratios to `full`, and the
+// verdict.
 
 #include <functional>
 #include <string>
@@ -15,7 +16,7 @@ struct RunOptions {
   bool verdict = true;            // costs some runs at other bandwidths
   // Called after each finished strategy run with (done, of).
   std::function<void(std::size_t, std::size_t)> progress;
-  TraceFor trace;                 // first seed only
+  TraceFor trace;  // first seed only
 };
 
 Result run_scenario(const Scenario& scenario, const RunOptions& options = {});

@@ -92,8 +92,8 @@ StrategyOptions ideal_of(const StrategyOptions& options) {
 }
 
 std::string ideal_key(const StrategyOptions& o) {
-  return fmt::format("{} {} {} {} {} {} {}", static_cast<int>(o.policy), static_cast<int>(o.payload),
-                     static_cast<int>(o.hack_select), o.hack_partition,
+  return fmt::format("{} {} {} {} {} {} {}", static_cast<int>(o.policy),
+                     static_cast<int>(o.payload), static_cast<int>(o.hack_select), o.hack_partition,
                      o.kv_placement ? static_cast<int>(*o.kv_placement) : -1,
                      o.selection ? static_cast<int>(*o.selection) : -1,
                      o.gdr ? static_cast<int>(*o.gdr) : -1);
@@ -161,8 +161,8 @@ StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
   for (const SimWorld::Instance& instance : world.instances()) {
     const bool is_prefill = scenario.instances[instance.group].role == Role::prefill;
     if (is_prefill) {
-      prefills.push_back(std::make_unique<PrefillInstance>(env, instance.endpoint, instance.workers,
-                                                           *router));
+      prefills.push_back(
+          std::make_unique<PrefillInstance>(env, instance.endpoint, instance.workers, *router));
       prefill_list.push_back({instance.endpoint, prefills.back().get()});
     }
     if (is_prefill != colocated) continue;

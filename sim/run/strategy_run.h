@@ -22,7 +22,7 @@ class RunError : public std::runtime_error {
 };
 
 struct StrategyRun {
-  std::vector<RequestTimes> times;      // by request
+  std::vector<RequestTimes> times;  // by request
   std::array<Bytes, kLaneCount> lane_bytes{};
   Bytes metadata{0};
   Duration transfer{0};
@@ -36,17 +36,17 @@ struct StrategyRun {
 };
 
 // Names the world's GPUs and endpoints and gives the sink that gets every record.
-using TraceFor = std::function<TraceSink*(const std::string& strategy,
-                                          const std::vector<std::string>& gpus,
-                                          const std::vector<std::string>& endpoints)>;
+using TraceFor =
+    std::function<TraceSink*(const std::string& strategy, const std::vector<std::string>& gpus,
+                             const std::vector<std::string>& endpoints)>;
 
 StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
                          const std::vector<std::unique_ptr<CostModel>>& models,
                          const StrategyOptions& options, LinkSpeed speed,
                          const TraceFor& trace = nullptr);
 
-// The strategy whose run over an infinite link is `options`' ideal: the same selection, placement and
-// payload, everything sent. Equal ideals compare equal by key().
+// The strategy whose run over an infinite link is `options`' ideal: the same selection, placement
+// and payload, everything sent. Equal ideals compare equal by key().
 StrategyOptions ideal_of(const StrategyOptions& options);
 std::string ideal_key(const StrategyOptions& ideal);
 

@@ -54,20 +54,21 @@ std::string verdict_of(const Scenario& scenario, const Result& result,
   if (!full) {
     return text + fmt::format(" has the earliest second token at {:.4g} Gbit/s", gbps);
   }
-  const double speedup =
-      result.strategies[*full].second_token_s.mean / winner.second_token_s.mean;
+  const double speedup = result.strategies[*full].second_token_s.mean / winner.second_token_s.mean;
   if (*best == *full || speedup <= 1 + kTolerance) {
-    return fmt::format("full: at {:.4g} Gbit/s no strategy brings the second token more than {:.0f} % "
-                       "sooner",
-                       gbps, kTolerance * 100);
+    return fmt::format(
+        "full: at {:.4g} Gbit/s no strategy brings the second token more than {:.0f} % "
+        "sooner",
+        gbps, kTolerance * 100);
   }
   text += fmt::format(": second token {:.2f}x sooner than full at {:.4g} Gbit/s", speedup, gbps);
-  const std::optional<double> scale = crossover_scale(
-      [&](double x) { return second_token(*best, x); },
-      [&](double x) { return second_token(*full, x); }, kTolerance, kLimit);
-  return text + (scale ? fmt::format("; from {:.3g} Gbit/s on, full is as good (within {:.0f} %)",
-                                     gbps * *scale, kTolerance * 100)
-                       : fmt::format("; full does not catch up below {:.4g} Gbit/s", gbps * kLimit));
+  const std::optional<double> scale =
+      crossover_scale([&](double x) { return second_token(*best, x); },
+                      [&](double x) { return second_token(*full, x); }, kTolerance, kLimit);
+  return text + (scale
+                     ? fmt::format("; from {:.3g} Gbit/s on, full is as good (within {:.0f} %)",
+                                   gbps * *scale, kTolerance * 100)
+                     : fmt::format("; full does not catch up below {:.4g} Gbit/s", gbps * kLimit));
 }
 
 }  // namespace kvlane

@@ -16,8 +16,8 @@ namespace kvlane {
 std::string verdict_of(const Scenario& scenario, const Result& result,
                        const std::function<double(std::size_t, double)>& second_token);
 
-// The factor in (1, limit] from which `b` is at least as good as (1 - tolerance) of `a`; bisection in
-// log scale to 1 %. None when it never is.
+// The factor in (1, limit] from which `b` is at least as good as (1 - tolerance) of `a`; bisection
+// in log scale to 1 %. None when it never is.
 std::optional<double> crossover_scale(const std::function<double(double)>& a,
                                       const std::function<double(double)>& b, double tolerance,
                                       double limit);

@@ -6,7 +6,8 @@
 
 namespace kvlane {
 
-Workload::Workload(const Scenario& scenario, std::uint64_t seed) : scenario_(scenario), seed_(seed) {
+Workload::Workload(const Scenario& scenario, std::uint64_t seed)
+    : scenario_(scenario), seed_(seed) {
   for (const Prompt& prompt : scenario.prompts) {
     auto& layout = layouts_[prompt.tokens];
     if (!layout) {
@@ -55,8 +56,8 @@ const ImportanceProfile& Workload::profile(Selector selector, const KvLayout& la
     spec.cap = scenario_.selection.cap;
     spec.steps = scenario_.output_tokens;
     spec.seed = seed_;
-    profile = std::make_unique<const ImportanceProfile>(
-        generate_profile(scenario_.selection.spec, layout, spec, scenario_.selection.profile_texts));
+    profile = std::make_unique<const ImportanceProfile>(generate_profile(
+        scenario_.selection.spec, layout, spec, scenario_.selection.profile_texts));
   }
   return *profile;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What is the same for every strategy of a scenario and seed, made on first use and shared: layouts,
-// the selection demand of each request (common random numbers), profiles and push orders.
+// What is the same for every strategy of a scenario and seed, made on first use and shared:
+// layouts, the selection demand of each request (common random numbers), profiles and push orders.
 
 #include <cstdint>
 #include <map>
@@ -38,7 +38,8 @@ class Workload {
   std::map<std::int64_t, std::unique_ptr<KvLayout>> layouts_;  // by prompt tokens
   std::map<std::pair<Selector, std::size_t>, std::unique_ptr<const Demand>> demands_;
   std::map<std::pair<Selector, std::int64_t>, std::unique_ptr<const ImportanceProfile>> profiles_;
-  std::map<std::tuple<PushOrder, Selector, std::int64_t>, std::unique_ptr<const BlockOrder>> orders_;
+  std::map<std::tuple<PushOrder, Selector, std::int64_t>, std::unique_ptr<const BlockOrder>>
+      orders_;
 };
 
 }  // namespace kvlane

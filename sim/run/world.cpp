@@ -14,16 +14,17 @@ constexpr const char* kDefaultSwitch = "switch";
 std::vector<std::string> member_names(const InstanceGroup& group) {
   if (group.count == 1) return {group.name};
   std::vector<std::string> names;
-  for (std::int64_t i = 0; i < group.count; ++i) names.push_back(fmt::format("{}-{}", group.name, i));
+  for (std::int64_t i = 0; i < group.count; ++i)
+    names.push_back(fmt::format("{}-{}", group.name, i));
   return names;
 }
 
 std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenario) {
   std::vector<std::unique_ptr<CostModel>> models;
   for (const InstanceGroup& group : scenario.instances) {
-    models.push_back(std::make_unique<CostModel>(
-        group.gpu, scenario.model, group.tp,
-        scenario.serving.sliding_window == SlidingWindow::as_full));
+    models.push_back(
+        std::make_unique<CostModel>(group.gpu, scenario.model, group.tp,
+                                    scenario.serving.sliding_window == SlidingWindow::as_full));
   }
   return models;
 }

@@ -1,6 +1,7 @@
 #pragma once
-// The simulated world of a scenario: clock, network, GPUs and transport, built anew for every strategy
-// run. `LinkSpeed` scales it: the ideal has links without limits, the verdict asks for other rates.
+// The simulated world of a scenario: clock, network, GPUs and transport, built anew for every
+// strategy run. `LinkSpeed` scales it: the ideal has links without limits, the verdict asks for
+// other rates.
 
 #include <memory>
 #include <string>
@@ -47,7 +48,9 @@ class SimWorld final : public PortRates {
 
   Bandwidth path(EndpointId prefill, EndpointId decode) const override;
   Bandwidth port(EndpointId endpoint) const override;
-  Duration latency(EndpointId from, EndpointId to) const { return transport_.path_latency(from, to); }
+  Duration latency(EndpointId from, EndpointId to) const {
+    return transport_.path_latency(from, to);
+  }
 
  private:
   void build_instances(const std::vector<std::unique_ptr<CostModel>>& models, LinkSpeed speed);
@@ -64,7 +67,7 @@ class SimWorld final : public PortRates {
   std::vector<Instance> instances_;
   std::vector<std::pair<std::string, NodeId>> nodes_;  // instances and switches, by name
   std::vector<std::string> gpu_names_;
-  std::vector<std::pair<LinkId, LinkId>> pcie_;        // by GpuId: h2d, d2h
+  std::vector<std::pair<LinkId, LinkId>> pcie_;  // by GpuId: h2d, d2h
   struct Change {
     SimWorld* world = nullptr;
     LinkId link;

@@ -61,7 +61,7 @@ struct ServingOptions {
   int dense_layers = 2;
   Duration router_hop{0};        // prefill -> router -> decode, once a request
   Duration allocate{0};          // decode blocks of a request, at the step boundary
-  Duration idle_poll{0};         // an idle decode engine looks for arrivals this often
+  Duration idle_poll{1'000'000'000};         // an idle decode engine looks for arrivals this often
 };
 
 struct SelectionOptions {

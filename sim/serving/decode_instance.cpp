@@ -7,16 +7,17 @@
 namespace kvlane {
 
 struct DecodeInstance::Sequence {
-  Sequence(const RequestPlan& p, EndpointId from) : plan(p), source(from), mask(*p.transfer.layout) {}
+  Sequence(const RequestPlan& p, EndpointId from)
+      : plan(p), source(from), mask(*p.transfer.layout) {}
   const RequestPlan& plan;
   EndpointId source;
   KvMask mask;
   std::unique_ptr<TransferPolicy> policy;
-  std::vector<PolicyAction> actions;      // scratch
-  std::vector<BlockRun> fetched_whole;    // blocks completed by fetching since the last idle signal
-  std::int64_t step = 0;                  // decode steps done
-  std::int32_t tokens = 0;                // emitted here or, the first, at the prefill side
-  std::int64_t selected_rows = 0;         // of this iteration, layers that select
+  std::vector<PolicyAction> actions;    // scratch
+  std::vector<BlockRun> fetched_whole;  // blocks completed by fetching since the last idle signal
+  std::int64_t step = 0;                // decode steps done
+  std::int32_t tokens = 0;              // emitted here or, the first, at the prefill side
+  std::int64_t selected_rows = 0;       // of this iteration, layers that select
   std::int64_t remote_selected = 0;
   bool all_local_said = false;
 };
@@ -25,9 +26,9 @@ struct DecodeInstance::Sequence {
 struct DecodeInstance::LayerLoad {
   explicit LayerLoad(EventLoop& loop) : ready(loop) {}
   std::size_t layer = 0;
-  std::int64_t attended = 0;        // (row, kv head) pairs over the batch
-  std::int64_t local_rows = 0;      // to load over PCIe
-  std::vector<std::int64_t> remote; // rows by source
+  std::int64_t attended = 0;         // (row, kv head) pairs over the batch
+  std::int64_t local_rows = 0;       // to load over PCIe
+  std::vector<std::int64_t> remote;  // rows by source
   std::vector<std::int64_t> remote_sequences;
   std::vector<RequestId> remote_first;  // a request of each source, names the worker in messages
   WaitGroup ready;
@@ -105,8 +106,8 @@ void DecodeInstance::post_copy(CopyDirection direction, Bytes bytes, std::size_t
   }
 }
 
-// The selected rows of this layer and step that are not here, over the kv heads; the ones that will be
-// kept are entered in the mask, since they arrive before any later split looks at it.
+// The selected rows of this layer and step that are not here, over the kv heads; the ones that will
+// be kept are entered in the mask, since they arrive before any later split looks at it.
 std::int64_t DecodeInstance::remote_rows(Sequence& sequence, std::size_t l) {
   KvMask& mask = sequence.mask;
   if (mask.layer_local(l)) return 0;
@@ -169,8 +170,8 @@ void DecodeInstance::split(LayerLoad& load) {
 // Step 4: rows are collected in host memory, then cross PCIe.
 Task DecodeInstance::load_local(TaskScope&, LayerLoad& load) {
   const TransferPlan& transfer = running_.front()->plan.transfer;
-  const Bytes bytes = transfer.wire_bytes(
-      Bytes(load.local_rows * transfer.layout->layer(load.layer).row_bytes));
+  const Bytes bytes =
+      transfer.wire_bytes(Bytes(load.local_rows * transfer.layout->layer(load.layer).row_bytes));
   if (!env_.settings.free_gather) {
     Work gather = work(WorkKind::gather_host, load.layer);
     gather.bytes = bytes;
@@ -212,8 +213,7 @@ Task DecodeInstance::fetch_remote(TaskScope&, LayerLoad& load, std::size_t at) {
     spec.message.layer = LayerId(l);
     spec.message.iteration = iteration_;
     spec.message.rows = rows;
-    spec.message.cookie =
-        (static_cast<std::uint64_t>(load.remote_sequences[at]) << 32U) | slot;
+    spec.message.cookie = (static_cast<std::uint64_t>(load.remote_sequences[at]) << 32U) | slot;
     env_.transport.post(spec, {[](void*, std::uint64_t status) {
                                  KVLANE_CHECK(status == 0, "sending an index failed");
                                },
@@ -345,9 +345,8 @@ Task DecodeInstance::serve(TaskScope& scope) {
       std::vector<Sequence*> admitted;
       admitted.swap(ready_);
       if (settings.allocate.count() > 0) {
-        co_await Completion{[&](Callback done) {
-          env_.loop.schedule_after(settings.allocate * joining, done);
-        }};
+        co_await Completion{
+            [&](Callback done) { env_.loop.schedule_after(settings.allocate * joining, done); }};
       }
       for (Sequence* sequence : admitted) {
         running_.push_back(sequence);
@@ -518,13 +517,15 @@ void DecodeInstance::on_message(EndpointId, const Message& message) {
       if (!env_.settings.gpu_direct) {
         if (message.layer.is_valid()) staged += transfer.metadata[message.layer.index()];
         for (const BlockRun& run : message.runs) {
-          if (env_.settings.placement == KvPlacement::gpu || transfer.layout->layer(run.layer).dense) {
+          if (env_.settings.placement == KvPlacement::gpu ||
+              transfer.layout->layer(run.layer).dense) {
             staged += transfer.wire_bytes(run);
           }
         }
       }
       if (staged.count() > 0) {
-        stage(env_.tasks, sequence, {message.runs.begin(), message.runs.end()}, message.layer, staged);
+        stage(env_.tasks, sequence, {message.runs.begin(), message.runs.end()}, message.layer,
+              staged);
       } else {
         arrived(sequence, message.runs, message.layer);
       }

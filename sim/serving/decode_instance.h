@@ -1,7 +1,7 @@
 #pragma once
-// The decode role of one worker: continuous batching over the sequences whose policy lets them start.
-// Every iteration goes through the layers: QKV, selection, split of the index by the mask, local rows
-// over PCIe beside remote rows over the network, attention, FFN (system.md 5).
+// The decode role of one worker: continuous batching over the sequences whose policy lets them
+// start. Every iteration goes through the layers: QKV, selection, split of the index by the mask,
+// local rows over PCIe beside remote rows over the network, attention, FFN (system.md 5).
 
 #include <memory>
 #include <vector>
@@ -13,8 +13,8 @@ namespace kvlane {
 
 class DecodeInstance final : public MessageHandler {
  public:
-  // `self` is invalid when prefill happens here too (colocated). Messages come through on_message(),
-  // from the DecodeEndpoint that the workers of an instance share.
+  // `self` is invalid when prefill happens here too (colocated). Messages come through
+  // on_message(), from the DecodeEndpoint that the workers of an instance share.
   DecodeInstance(Environment& environment, EndpointId self, Worker worker);
   ~DecodeInstance() override;
 

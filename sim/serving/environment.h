@@ -1,6 +1,6 @@
 #pragma once
-// What the serving side of one strategy run stands on: the ports of a world, the options, and the plans
-// of its requests. The same code serves the simulated and the live world.
+// What the serving side of one strategy run stands on: the ports of a world, the options, and the
+// plans of its requests. The same code serves the simulated and the live world.
 
 #include <cstdint>
 #include <functional>
@@ -40,13 +40,14 @@ struct ServingSettings {
   std::int32_t selector_bytes = 0;  // metadata a (row, kv head)
   bool dense_attention = false;     // attends over all rows (hack, full_dense)
   bool gpu_direct = true;
-  bool free_gather = false;         // the ideal: collecting rows in host memory costs nothing
-  std::int32_t kv_bits = 16;        // what the attention kernel reads: 16, 8, 4 or 2 (HACK)
+  bool free_gather = false;   // the ideal: collecting rows in host memory costs nothing
+  std::int32_t kv_bits = 16;  // what the attention kernel reads: 16, 8, 4 or 2 (HACK)
   std::int32_t hack_partition = 64;
   Duration router_hop{0};
   Duration allocate{0};
   Duration idle_poll{0};  // an idle decode engine looks for arrivals this often
-  std::int64_t shards = 1;  // pieces a block is cut into, where the sides' tensor parallelism differs
+  std::int64_t shards =
+      1;  // pieces a block is cut into, where the sides' tensor parallelism differs
 };
 
 // Ports and everything shared by the instances of one strategy run. Outlives them.

@@ -12,7 +12,7 @@ struct PrefillInstance::Job {
   GpuId decode_gpu;
   WorkerState* worker = nullptr;
   std::unique_ptr<TransferPolicy> policy;
-  std::vector<PolicyAction> actions;  // scratch
+  std::vector<PolicyAction> actions;                   // scratch
   std::vector<std::unique_ptr<Signal>> prefix_loaded;  // [layer]
   std::size_t handed_over = 0;
 
@@ -30,8 +30,10 @@ struct PrefillInstance::Job {
 };
 
 struct PrefillInstance::WorkerState {
-  WorkerState(Worker w, EventLoop& loop) : worker(std::move(w)), wake(loop) {}
+  WorkerState(Worker w, std::uint32_t n, EventLoop& loop)
+      : worker(std::move(w)), number(n), wake(loop) {}
   Worker worker;
+  std::uint32_t number;  // its queue pairs
   std::deque<Job*> queue;
   Signal wake;
 };
@@ -40,7 +42,8 @@ PrefillInstance::PrefillInstance(Environment& environment, EndpointId self,
                                  std::vector<Worker> workers, PrefillListener& listener)
     : env_(environment), self_(self), listener_(listener) {
   for (Worker& worker : workers) {
-    workers_.push_back(std::make_unique<WorkerState>(std::move(worker), env_.loop));
+    const auto number = static_cast<std::uint32_t>(workers_.size());
+    workers_.push_back(std::make_unique<WorkerState>(std::move(worker), number, env_.loop));
   }
   jobs_.resize(env_.requests.size());
   env_.transport.set_handler(self_, this);
@@ -131,26 +134,23 @@ Task PrefillInstance::work(TaskScope& scope, WorkerState& worker) {
       co_await loads[l]->wait();
       if (l + 1 < layers) load(l + 1);
       layer_work.layer = LayerId(l);
-      co_await Completion{[&](Callback done) {
-        env_.compute.post(gpu, Stream::compute, layer_work, done);
-      }};
+      co_await Completion{
+          [&](Callback done) { env_.compute.post(gpu, Stream::compute, layer_work, done); }};
       Work extra = layer_work;
       if (plan.transfer.metadata[l].count() > 0) {
         extra.kind = WorkKind::build_metadata;
         extra.selector_bytes = settings.selector_bytes;
         extra.hashed = settings.selector == Selector::hata;
-        co_await Completion{[&](Callback done) {
-          env_.compute.post(gpu, Stream::compute, extra, done);
-        }};
+        co_await Completion{
+            [&](Callback done) { env_.compute.post(gpu, Stream::compute, extra, done); }};
       }
       const LayerLayout& layer = layout.layer(l);
       if (settings.kv_bits != 16 && layer.row_bytes > 0) {
         extra.kind = WorkKind::quantise;
         extra.kv_bits = settings.kv_bits;
         extra.elements = fresh * layer.kv_heads * layer.row_bytes / 2;
-        co_await Completion{[&](Callback done) {
-          env_.compute.post(gpu, Stream::compute, extra, done);
-        }};
+        co_await Completion{
+            [&](Callback done) { env_.compute.post(gpu, Stream::compute, extra, done); }};
       }
       offload(scope, job, l);
     }
@@ -158,9 +158,8 @@ Task PrefillInstance::work(TaskScope& scope, WorkerState& worker) {
     head.kind = WorkKind::prefill_head;
     head.batch = 1;
     head.request = job.request;
-    co_await Completion{[&](Callback done) {
-      env_.compute.post(gpu, Stream::compute, head, done);
-    }};
+    co_await Completion{
+        [&](Callback done) { env_.compute.post(gpu, Stream::compute, head, done); }};
     env_.mark(TraceKind::prefill_finished, job.request);
     if (settings.first_token == FirstToken::prefill) env_.mark(TraceKind::token, job.request, 1);
     tell_policy(job, PrefillFinished{});
@@ -174,8 +173,7 @@ Task PrefillInstance::offload(TaskScope&, Job& job, std::size_t l) {
   const RequestPlan& plan = env_.request(job.request);
   const LayerLayout& layer = plan.transfer.layout->layer(l);
   if (env_.settings.placement == KvPlacement::host || !env_.settings.gpu_direct) {
-    const std::int64_t first_new =
-        std::max(plan.transfer.cached_tokens, layer.first_token);
+    const std::int64_t first_new = std::max(plan.transfer.cached_tokens, layer.first_token);
     Bytes bytes((plan.prompt_tokens - first_new) * layer.kv_heads * layer.row_bytes);
     if (layer.block_count == 0) bytes = layer.bytes;  // a recurrent state
     if (bytes.count() > 0) {
@@ -236,6 +234,7 @@ void PrefillInstance::write(Job& job, const WriteBlocks& action) {
   spec.lane = action.lane;
   spec.poster = self_;
   spec.peer = job.decode;
+  spec.queue = job.worker->number;
   const bool in_gpu = env_.settings.placement == KvPlacement::gpu;
   spec.local_memory = in_gpu && env_.settings.gpu_direct ? MemoryKind::gpu : MemoryKind::host;
   const bool dense = plan.transfer.layout->layer(write.runs.front().layer).dense;
@@ -252,14 +251,15 @@ void PrefillInstance::write(Job& job, const WriteBlocks& action) {
   spec.message.kind = MessageKind::blocks_arrived;
   spec.message.request = job.request;
   spec.message.runs = write.runs;
-  env_.transport.post(spec, {[](void* context, std::uint64_t status) {
-                               auto& done = *static_cast<Job::Write*>(context);
-                               KVLANE_CHECK(status == 0, "a write failed");
-                               Job& owner = *done.job;
-                               owner.free_writes.push_back(&done);
-                               done.instance->tell_policy(owner, WriteCompleted{done.lane, done.bytes});
-                             },
-                             &write, 0});
+  env_.transport.post(spec,
+                      {[](void* context, std::uint64_t status) {
+                         auto& done = *static_cast<Job::Write*>(context);
+                         KVLANE_CHECK(status == 0, "a write failed");
+                         Job& owner = *done.job;
+                         owner.free_writes.push_back(&done);
+                         done.instance->tell_policy(owner, WriteCompleted{done.lane, done.bytes});
+                       },
+                       &write, 0});
 }
 
 void PrefillInstance::write(Job& job, const WriteMetadata& action) {
@@ -268,6 +268,7 @@ void PrefillInstance::write(Job& job, const WriteMetadata& action) {
   spec.lane = Lane::proactive;
   spec.poster = self_;
   spec.peer = job.decode;
+  spec.queue = job.worker->number;
   spec.local_gpu = job.worker->worker.gpus.front();
   spec.remote_gpu = job.decode_gpu;
   spec.remote_memory = env_.settings.gpu_direct ? MemoryKind::gpu : MemoryKind::host;
@@ -293,6 +294,7 @@ Task PrefillInstance::announce(TaskScope&, Job& job, bool wait_for_all) {
   spec.lane = Lane::control;
   spec.poster = self_;
   spec.peer = job.decode;
+  spec.queue = job.worker->number;
   spec.bytes = Bytes(kControlBytes);
   spec.request = job.request;
   spec.message.kind = MessageKind::prefill_done;
@@ -331,10 +333,9 @@ Task PrefillInstance::answer(TaskScope&, EndpointId decode, Message wanted) {
   spec.targets = spec.segments;
   spec.message = wanted;
   spec.message.kind = MessageKind::rows_arrived;
-  env_.transport.post(spec, {[](void*, std::uint64_t status) {
-                               KVLANE_CHECK(status == 0, "sending rows failed");
-                             },
-                             nullptr, 0});
+  env_.transport.post(
+      spec, {[](void*, std::uint64_t status) { KVLANE_CHECK(status == 0, "sending rows failed"); },
+             nullptr, 0});
 }
 
 void PrefillInstance::on_message(EndpointId from, const Message& message) {

@@ -1,7 +1,7 @@
 #pragma once
-// The prefill role: workers compute prompts one after the other, offload each layer's KV, give it to the
-// request's policy and carry out what it decides; requests for rows are answered from host memory.
-// Steps of a prefill: system.md 5.
+// The prefill role: workers compute prompts one after the other, offload each layer's KV, give it
+// to the request's policy and carry out what it decides; requests for rows are answered from host
+// memory. Steps of a prefill: system.md 5.
 
 #include <deque>
 #include <memory>
@@ -15,7 +15,8 @@ namespace kvlane {
 class PrefillListener {
  public:
   virtual ~PrefillListener() = default;
-  // The bandwidth that a prefill starting now on `prefill` may count on towards its decode instance.
+  // The bandwidth that a prefill starting now on `prefill` may count on towards its decode
+  // instance.
   virtual Bandwidth prefill_starts(RequestId request) = 0;
   virtual void prefill_ended(RequestId request) = 0;
 };

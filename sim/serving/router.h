@@ -1,6 +1,6 @@
 #pragma once
-// Sends each request to the prefill worker and the decode instance with the least to do (ties: the lower
-// number), and tells a starting prefill what bandwidth it may count on.
+// Sends each request to the prefill worker and the decode instance with the least to do (ties: the
+// lower number), and tells a starting prefill what bandwidth it may count on.
 
 #include <memory>
 #include <vector>
@@ -54,8 +54,8 @@ class Router final : public PrefillListener {
   std::vector<Prefill> prefill_;
   std::vector<Decode> decode_;
   bool colocated_ = false;
-  std::vector<Place> places_;                                  // by RequestId
-  std::vector<std::vector<std::vector<RequestId>>> queues_;    // [prefill][worker], in order
+  std::vector<Place> places_;                                // by RequestId
+  std::vector<std::vector<std::vector<RequestId>>> queues_;  // [prefill][worker], in order
 };
 
 }  // namespace kvlane
