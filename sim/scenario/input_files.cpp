@@ -63,7 +63,7 @@ std::string InputFiles::find(const PlacedText& name, std::string_view folder) co
     // An override has no folder: its paths are relative to the working directory.
     const fs::path base =
         name.place.file.rfind("--", 0) == 0 ? fs::path() : fs::path(name.place.file).parent_path();
-    const fs::path path = written.is_absolute() ? written : base / written;
+    const fs::path path = (written.is_absolute() ? written : base / written).lexically_normal();
     if (!is_file(path))
       throw InputError(name.place, "`" + name.text + "` is not a file",
                        "expected a file (looked for " + path.generic_string() + ")");

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "sim/scenario/schema.h"
+
 namespace kvlane {
 
 namespace {
@@ -94,7 +96,7 @@ std::size_t number_length(std::string_view text) {
 // digits * 10^exponent, exactly.
 struct Decimal {
   bool negative = false;
-  std::int64_t digits = 0;
+  std::uint64_t digits = 0;  // at most 19 of them
   std::int64_t exponent = 0;
 };
 
@@ -123,12 +125,12 @@ Decimal parse_decimal(std::string_view number, const SourcePlace& place) {
       continue;
     }
     for (++zeros; zeros > 0; --zeros) {
-      if (result.digits > 99'999'999'999'999'999)
+      if (result.digits > 999'999'999'999'999'999)
         throw InputError(place, shown(number),
-                         "expected a number of at most 18 significant digits");
+                         "expected a number of at most 19 significant digits");
       result.digits *= 10;
     }
-    result.digits += number[i] - '0';
+    result.digits += static_cast<std::uint64_t>(number[i] - '0');
     zeros = 0;
   }
   result.exponent += zeros;
@@ -169,13 +171,11 @@ Parsed split(std::string_view text, UnitFamily family, const SourcePlace& place)
       if (u.word == unit)
         throw InputError(place, fmt::format("{} is {}", shown(text), other.what),
                          fmt::format("expected {}", wanted.example));
-  std::string words;
-  for (const Unit& u : wanted.units) {
-    if (!words.empty()) words += ", ";
-    words += u.word;
-  }
+  std::vector<std::string> words;
+  for (const Unit& u : wanted.units) words.emplace_back(u.word);
   throw InputError(place, fmt::format("unknown unit in {}", shown(text)),
-                   fmt::format("expected {}, unit one of {}", wanted.example, words));
+                   fmt::format("expected {}, unit one of {}{}", wanted.example, join_words(words),
+                               nearest_hint(std::string(unit), words)));
 }
 
 double to_double(const std::string& text, std::string_view written, const SourcePlace& place) {
@@ -235,7 +235,7 @@ std::int64_t parse_integer_quantity(std::string_view text, UnitFamily family,
   constexpr Int128 kLimit = std::numeric_limits<std::int64_t>::max();
   if (decimal.digits == 0) return 0;
   Int128 value = decimal.digits;
-  value *= parsed.unit->multiplier;  // below 2^60 * 2^43
+  value *= parsed.unit->multiplier;  // below 10^19 * 2^43
   for (; exponent > 0; --exponent) {
     value *= 10;
     if (value > kLimit) throw out_of_range();

@@ -26,7 +26,10 @@ void refuse_not_finite(const YamlNode& node) {
 }
 
 std::string bound_text(double value, bool percent) {
-  return percent ? fmt::format("{:g} %", value * 100) : fmt::format("{:g}", value);
+  if (percent) return fmt::format("{:g} %", value * 100);
+  // Whole numbers in full: 100000, not 1e+05.
+  return std::abs(value) < 1e15 && value == std::floor(value) ? fmt::format("{:.0f}", value)
+                                                              : fmt::format("{:g}", value);
 }
 
 // "expected 1 to 1000"; a unit word is added where the base has one.
