@@ -296,7 +296,11 @@ void FairShare::fill(std::span<const Index> stage, std::span<const Index> phanto
   ++stage_mark_;
   stage_links_.clear();
   std::size_t left = stage.size();
-  for (const Index b : stage) enter(b, false);
+  bool capped = !phantoms.empty();
+  for (const Index b : stage) {
+    enter(b, false);
+    capped = capped || bundles_[b].cap < kInfinite;
+  }
   for (const Index b : phantoms) enter(b, true);
   while (left > 0) {
     double level = kInfinite;
@@ -311,11 +315,13 @@ void FairShare::fill(std::span<const Index> stage, std::span<const Index> phanto
       }
     }
     double cap = kInfinite;
-    for (const Index b : stage) {
-      if (bundles_[b].stage == stage_mark_) cap = std::min(cap, bundles_[b].cap);
-    }
-    for (const Index b : phantoms) {
-      if (bundles_[b].stage == stage_mark_) cap = std::min(cap, bundles_[b].limit);
+    if (capped) {
+      for (const Index b : stage) {
+        if (bundles_[b].stage == stage_mark_) cap = std::min(cap, bundles_[b].cap);
+      }
+      for (const Index b : phantoms) {
+        if (bundles_[b].stage == stage_mark_) cap = std::min(cap, bundles_[b].limit);
+      }
     }
     if (!(level < cap)) {  // also: nothing limits the rest
       for (const Index b : stage) {

@@ -10,12 +10,11 @@ Duration time_for(double bits, double rate) {
   if (!(rate > 0)) return Duration::max();
   const double ps = bits * 1e12 / rate;
   if (!(ps < 9.2e18)) return Duration::max();
-  const double nearest = std::floor(ps + 0.5);
+  auto count = static_cast<std::int64_t>(ps);  // rounded down
+  const double part = ps - static_cast<double>(count);
   const double noise = ps * 0x1.0p-51 + 0x1.0p-10;
-  if (!(std::fabs(ps - nearest) <= noise)) {
-    return Duration(static_cast<std::int64_t>(std::ceil(ps)));
-  }
-  auto count = static_cast<std::int64_t>(nearest);
+  if (part > noise) ++count;
+  if (part > noise && part < 1 - noise) return Duration(count);
   // Too close to call in floating point: whole numbers decide it exactly.
   if (bits < 0x1.0p53 && rate < 0x1.0p53 && bits == std::floor(bits) && rate == std::floor(rate)) {
     __extension__ using int128 = __int128;

@@ -42,6 +42,7 @@ struct Queue {
   std::uint64_t hash = 0;
   std::uint32_t place = kNone;  // in the list of active bundles
   bool capped = false;
+  bool changed = false;  // flows came or went since `due` was set
 };
 
 struct Flow {
@@ -151,8 +152,7 @@ struct FluidNetwork::State {
   }
 
   // -- progress
-  void advance(Queue& queue) {
-    const TimePoint now = loop.now();
+  void advance(Queue& queue, TimePoint now) {
     if (queue.updated == now) return;
     if (queue.rate > 0 && queue.rate < kInfinite && !queue.heap.empty()) {
       queue.served += bits_in(now - queue.updated, queue.rate);
@@ -166,6 +166,12 @@ struct FluidNetwork::State {
       flows[entry.slot].start -= queue.served;
     }
     queue.served = 0;
+  }
+  // Has the first flow ended at the time of the last advance()?
+  bool ended_by(const Queue& queue) const {
+    const double left = queue.heap[0].finish - queue.served;
+    if (left * 1e12 > queue.rate) return false;  // a picosecond or more: the usual case
+    return time_for(left, queue.rate) == Duration::zero();
   }
   void set_due(Queue& queue) {
     const Duration left = queue.heap.empty()
@@ -217,12 +223,13 @@ struct FluidNetwork::State {
       queue.place = static_cast<std::uint32_t>(active.size());
       active.push_back(b);
     } else {
-      advance(queue);
+      advance(queue, loop.now());
     }
     flows[slot].bundle = b;
     flows[slot].start = queue.served;
     queue.heap.push_back({});
     up(queue, queue.heap.size() - 1, {queue.served + bits, slot});
+    queue.changed = true;
     share.set_flows(b, static_cast<std::uint32_t>(queue.heap.size()));
   }
   void remove_flow(Flow& flow) {
@@ -238,6 +245,7 @@ struct FluidNetwork::State {
       }
     }
     flow.place = kNone;
+    queue.changed = true;
     share.set_flows(flow.bundle, static_cast<std::uint32_t>(queue.heap.size()));
     if (!queue.heap.empty()) return;
     queue.due = kNever;
@@ -267,8 +275,7 @@ struct FluidNetwork::State {
   void changed() {
     if (!pumping) pump_at(loop.now());
   }
-  void accrue(LinkState& link) {
-    const TimePoint now = loop.now();
+  void accrue(LinkState& link, TimePoint now) {
     const Duration elapsed = now - link.updated;
     link.updated = now;
     if (!link.moving) return;
@@ -280,14 +287,18 @@ struct FluidNetwork::State {
   void settle() {
     if (!share.dirty()) return;
     share.solve();
+    const TimePoint now = loop.now();
     for (const Index b : share.touched_bundles()) {
       Queue& queue = queues[b];
-      advance(queue);
-      queue.rate = share.bundle(b).rate;
+      const double rate = share.bundle(b).rate;
+      if (rate == queue.rate && !queue.changed) continue;
+      advance(queue, now);
+      queue.rate = rate;
+      queue.changed = false;
       set_due(queue);
     }
     for (const Index l : share.touched_links()) {
-      accrue(links[l]);
+      accrue(links[l], now);
       links[l].load = share.link(l).load;
       links[l].moving = share.link(l).moving;
     }
@@ -302,15 +313,14 @@ struct FluidNetwork::State {
       const Index b = active[i];
       Queue& queue = queues[b];
       if (queue.due > now) continue;
-      advance(queue);
+      advance(queue, now);
       // The first one is due by its own time, whatever rounding says: progress is certain.
       do {
         Flow& flow = flows[queue.heap[0].slot];
         ended.push_back(flow.id);
         queue.bytes_done += flow.bytes;
         remove_flow(flow);
-      } while (!queue.heap.empty() &&
-               time_for(queue.heap[0].finish - queue.served, queue.rate) == Duration::zero());
+      } while (!queue.heap.empty() && ended_by(queue));
     }
     if (ended.size() > 1) {  // equal times: in the order of their start
       std::sort(ended.begin(), ended.end());
@@ -346,7 +356,7 @@ void FluidNetwork::set_capacity(LinkId link, Bandwidth capacity) {
   LinkState& state = state_->links.at(link.index());
   KVLANE_CHECK(capacity.bits_per_sec() >= 0, "capacity of {} is negative", state.name);
   state_->settle();
-  state_->accrue(state);  // the share up to now is one of the old capacity
+  state_->accrue(state, state_->loop.now());  // the share up to now is one of the old capacity
   state.capacity = capacity;
   state_->share.set_capacity(link.value(), to_bits_per_sec(capacity));
   state_->changed();
@@ -402,7 +412,7 @@ Bytes FluidNetwork::cancel(FlowId id) {
     return Bytes(passed);
   }
   Queue& queue = s.queues[flow->bundle];
-  s.advance(queue);
+  s.advance(queue, s.loop.now());
   queue.bytes_done += passed;
   s.remove_flow(*flow);
   s.free_flow(*flow);
@@ -436,7 +446,7 @@ LinkUsage FluidNetwork::usage(LinkId link) const {
   State& s = *state_;
   LinkState& state = s.links.at(link.index());
   s.settle();
-  s.accrue(state);
+  s.accrue(state, s.loop.now());
   LinkUsage usage;
   usage.busy = state.busy;
   usage.share_time = state.share_time;
