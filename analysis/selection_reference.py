@@ -7,7 +7,7 @@ Needs numpy, scipy and pyyaml.
 Draws every row of every step from the model of the profile files (the n(s) largest z win), an
 implementation apart from sim/select. Columns: case, statistic, reference, measured; `measured` comes from
 the tables of DATA_DIR and is empty where there is none. Steps -32 .. -1 stand for the prompt's own last
-queries. Budgets count blocks of all layers, the two dense ones included (Gemma: its global layers only).
+queries. kept_A_B: rows that no earlier step selected and no push brought, of the selected rows of steps A to B. Budgets count blocks of all layers, the two dense ones included (Gemma: its global layers only).
 """
 import csv
 import pathlib
@@ -19,6 +19,7 @@ from scipy.stats import spearmanr
 
 SINKS, BLOCKS, STEPS, PAST = 4, 1024, 64, 32
 LAGS, UNION = [1, 2, 5, 10, 20, 40], [1, 5, 10, 20, 64]
+WINDOWS = [(1, 1), (2, 5), (6, 20), (21, 64)]  # of steps: single later steps are too noisy to compare
 PARTS = [("part0", 0, 1), ("p1_8", 1, 8), ("p8_16", 8, 16), ("p16_24", 16, 24), ("p24_28", 24, 28), ("p28_31", 28, 31),
          ("p31", 31, 32)]
 CASES = [  # name, profile, selector, tokens, kv heads, layers that the budget counts, dense ones, texts
@@ -26,7 +27,7 @@ CASES = [  # name, profile, selector, tokens, kv heads, layers that the budget c
     ("smollm2_ig_4096", "smollm2", "infinigen", 4096, 3, 30, 2, 9),
     ("smollm2_ig_8192", "smollm2", "infinigen", 8192, 3, 30, 2, 9),
     ("smollm2_ex20_4096", "smollm2", "hata", 4096, 3, 30, 2, 9),
-    ("gemma3_ig_4096", "gemma3", "infinigen", 4096, 1, 3, 0, 40),
+    ("gemma3_ig_4096", "gemma3", "infinigen", 4096, 1, 3, 0, 120),
 ]
 
 
@@ -140,8 +141,9 @@ def run_case(name, profile, selector, tokens, heads, layers_in_budget, dense, te
         for i, (counts, fresh, _) in enumerate(texts):
             for policy, mask in policies(i, texts, budget, per_block, rng).items():
                 value = {"static": (counts * ~mask).sum() / counts.sum(), "kept": (fresh * ~mask).sum() / counts.sum()}
-                for step in (1, 5, 20, 64):
-                    value[f"kept_{step}"] = (fresh[step - 1] * ~mask).sum() / counts[step - 1].sum()
+                for first, last in WINDOWS:
+                    steps = slice(first - 1, last)
+                    value[f"kept_{first}_{last}"] = (fresh[steps] * ~mask).sum() / counts[steps].sum()
                 sums.setdefault(policy, []).append(value)
         for policy, values in sums.items():
             for key in values[0]:
@@ -168,8 +170,7 @@ def measured(data, profile, short, tokens):
             continue
         key = f"ondemand_{round(100 * float(row['budget']))}_{names[row['policy']]}"
         out[f"{key}_static"], out[f"{key}_kept"] = float(row["static_mean64"]), float(row["kept_mean64"])
-        for step in (1, 5, 20, 64):
-            out[f"{key}_kept_{step}"] = float(row[f"kept_s{step}"])
+        out[f"{key}_kept_1_1"] = float(row["kept_s1"])
     return out
 
 

@@ -22,7 +22,7 @@ struct DemandSpec {
   Selector selector = Selector::infinigen;
   SelectCount count = SelectCount::cap;
   double cap = 0.20;  // share of the current length
-  std::int64_t steps = 64;
+  std::int64_t steps = 64;  // at least 1
   std::uint64_t seed = 1;
   std::uint32_t request = 0;  // its own random stream
 };

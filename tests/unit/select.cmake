@@ -1,0 +1,5 @@
+kvlane_add_test(select LABEL unit SOURCES select_counts.cpp select_generator.cpp DEPENDS select scenario)
+kvlane_add_test(select_statistics LABEL unit SOURCES select_statistics.cpp DEPENDS select scenario)
+kvlane_add_test(select_replay LABEL unit SOURCES select_replay.cpp DEPENDS select LINK ${RAPIDCHECK_LIBRARY} ZLIB::ZLIB)
+target_include_directories(test_select_replay PRIVATE ${RAPIDCHECK_INCLUDE})
+kvlane_add_test(select_profile LABEL unit SOURCES select_profile.cpp DEPENDS select scenario)
