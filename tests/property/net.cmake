@@ -1,6 +1,6 @@
 if(RAPIDCHECK_INCLUDE AND RAPIDCHECK_LIBRARY)
   kvlane_add_test(net_properties LABEL property SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/net_properties.cpp
-                  DEPENDS net des LINK ${RAPIDCHECK_LIBRARY})
+                  ${CMAKE_CURRENT_SOURCE_DIR}/net_transport_properties.cpp DEPENDS net des LINK ${RAPIDCHECK_LIBRARY})
   target_include_directories(test_net_properties SYSTEM PRIVATE ${RAPIDCHECK_INCLUDE})
 endif()
 
