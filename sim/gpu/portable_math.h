@@ -20,8 +20,10 @@ inline double log(double x) {
   }
   const double s = (m - 1) / (m + 1);
   const double s2 = s * s;  // at most 0.0295: the 12th term is below 1e-19
+  constexpr double kOdd[] = {1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13,
+                             1.0 / 11, 1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
   double sum = 0;
-  for (int k = 23; k >= 1; k -= 2) sum = sum * s2 + 1.0 / k;
+  for (const double term : kOdd) sum = sum * s2 + term;
   return static_cast<double>(exponent) * kLn2High +
          (2 * s * sum + static_cast<double>(exponent) * kLn2Low);
 }
@@ -30,8 +32,10 @@ inline double log(double x) {
 inline double exp(double x) {
   const double k = std::floor(x / (kLn2High + kLn2Low) + 0.5);
   const double r = (x - k * kLn2High) - k * kLn2Low;
+  constexpr double kInverse[] = {1.0 / 14, 1.0 / 13, 1.0 / 12, 1.0 / 11, 1.0 / 10, 1.0 / 9, 1.0 / 8,
+                                 1.0 / 7,  1.0 / 6,  1.0 / 5,  1.0 / 4,  1.0 / 3,  1.0 / 2, 1.0};
   double sum = 1;
-  for (int i = 14; i >= 1; --i) sum = 1 + sum * r / i;
+  for (const double inverse : kInverse) sum = 1 + sum * r * inverse;
   return std::ldexp(sum, static_cast<int>(k));
 }
 
