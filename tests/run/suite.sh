@@ -37,7 +37,7 @@ if ((!quick)); then
   # What the fuzzers and the second compiler need may be missing on a newer distribution; then they are left out aloud.
   if command -v clang++-14 >/dev/null; then
     trees+=(clang)
-    compgen -G "$KVLANE_ROOT/tests/fuzz/fuzz_*.cpp" >/dev/null && trees+=(fuzz)
+    compgen -G "$KVLANE_ROOT/tests/fuzz/*_target.cpp" >/dev/null && trees+=(fuzz)
   else
     say "no clang++-14 here: left out the clang build and the fuzzers"
   fi
