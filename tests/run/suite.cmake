@@ -71,7 +71,9 @@ function(declare_tree tree)
       set(wanted FALSE)
     endif()
     if(wanted)
-      list(APPEND fixtures build.${tree})
+      if(NOT "lint" IN_LIST labels)  # reads sources only
+        list(APPEND fixtures build.${tree})
+      endif()
       cmake_language(EVAL CODE "
         _add_test([==[${tree}/${name}]==] ${command})
         _set_tests_properties([==[${tree}/${name}]==] PROPERTIES ${properties}
