@@ -256,6 +256,20 @@ TEST_CASE("a long busy bundle does not drift") {
   CHECK(relay.net.loop.now().time_since_epoch() <= ideal + Duration(100'003));
 }
 
+TEST_CASE("what is left of a long flow is known to the byte") {
+  // 10 GB at 1 GB/s; another flow starts after 5 s, so that the bundle has passed 4e10 bits by
+  // then.
+  Net net;
+  const LinkId link = net.network.add_link("port", 8_Gbps);
+  const FlowId flow = net.start(0, {link}, Bytes(10'000'000'000));
+  net.run_to(5_s);
+  net.start(1, {link}, Bytes(1000));
+  CHECK(net.network.remaining(flow) == Bytes(5'000'000'000));
+  net.run_to(5_s + 1000_ns);
+  CHECK(net.network.remaining(flow) == Bytes(4'999'999'500));
+  CHECK(net.network.cancel(flow) == Bytes(5'000'000'500));
+}
+
 TEST_CASE("broken invariants") {
   Net net;
   const LinkId link = net.network.add_link("port", 8_Gbps);

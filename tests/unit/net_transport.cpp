@@ -28,6 +28,18 @@ TEST_CASE("a write completes after bytes / rate + latency, and tells the peer no
   CHECK(f.arrivals.empty());
 }
 
+TEST_CASE("two different NICs bring half of their latency each") {
+  TransportFixture f;
+  NicSpec slow = plain_nic(8_Gbps);
+  slow.latency = 700_ns;
+  NicSpec fast = plain_nic(8_Gbps);
+  fast.latency = 300_ns;
+  const EndpointId p = f.endpoint("p", slow);
+  const EndpointId d = f.endpoint("d", fast);
+  CHECK(f.transport.path_latency(p, d) == 500_ns);
+  CHECK(f.transport.path_latency(d, p) == 500_ns);
+}
+
 TEST_CASE("a read costs one latency for the request, then data and latency") {
   TransportFixture f;
   NicSpec nic = plain_nic(8_Gbps);
