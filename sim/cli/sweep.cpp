@@ -74,9 +74,11 @@ void Sweep::check(const SweepSetup& setup) {
       Scenario scenario =
           read_scenario(study.scenario, all_overrides(setup, point), setup.preset_dirs);
       if (a > 0 || v > 0) continue;
-      for (const CrossoverQuestion& question : study.crossovers)
-        keep_strategies(scenario, {question.of, question.against});
       keep_strategies(scenario, study.strategies);
+      for (const CrossoverQuestion& question : study.crossovers) {
+        Scenario asked = scenario;
+        keep_strategies(asked, {question.of, question.against});
+      }
     }
   }
 }

@@ -130,6 +130,24 @@ std::string remote_rows(const Strategies& strategies, int width) {
   return table.render(width);
 }
 
+// "prefill-0 gpu 1 H2D" is one of "prefill-* gpu * H2D".
+std::string family_of(const std::string& port) {
+  std::string family;
+  for (std::size_t i = 0; i < port.size(); ++i) {
+    const bool counts = i > 0 && (port[i - 1] == '-' || port[i - 1] == ' ');
+    std::size_t end = i;
+    while (end < port.size() && port[end] >= '0' && port[end] <= '9') ++end;
+    const bool whole = end == port.size() || port[end] == ' ' || port[end] == '-';
+    if (counts && end > i && whole) {
+      family += '*';
+      i = end - 1;
+    } else {
+      family += port[i];
+    }
+  }
+  return family;
+}
+
 std::string utilisation(const Strategies& strategies, int width) {
   std::vector<std::string> header{"port, %"};
   std::map<std::string, double> largest;
@@ -137,18 +155,32 @@ std::string utilisation(const Strategies& strategies, int width) {
     header.push_back(s.name);
     for (const auto& [port, share] : s.utilisation) largest[port] = std::max(largest[port], share);
   }
-  TextTable table(header);
+  // Members of a group that carry the same share one row.
+  std::vector<std::pair<std::string, std::vector<std::string>>> rows;
   int idle = 0;
   for (const auto& [port, share] : largest) {
     if (share < kIdleShare) {
       ++idle;
       continue;
     }
-    std::vector<std::string> cells{port};
+    std::vector<std::string> cells;
     for (const auto& s : strategies) {
       const auto it = s.utilisation.find(port);
       cells.push_back(it == s.utilisation.end() ? kNone : percent(it->second));
     }
+    const std::string family = family_of(port);
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
+      return family_of(row.first) == family && row.second == cells;
+    });
+    if (same == rows.end()) {
+      rows.emplace_back(port, std::move(cells));
+    } else {
+      same->first = family;
+    }
+  }
+  TextTable table(header);
+  for (auto& [port, cells] : rows) {
+    cells.insert(cells.begin(), port);
     table.add_row(std::move(cells));
   }
   std::string out = table.render(width);
@@ -183,7 +215,7 @@ std::string result_to_table(const Result& result, int width) {
   for (const std::string& warning : result.warnings) {
     out += wrapped("warning: " + warning, width, 2);
   }
-  out += wrapped("verdict: " + result.verdict, width, 2);
+  if (!result.verdict.empty()) out += wrapped("verdict: " + result.verdict, width, 2);
   out += fmt::format("run_hash {}\n", result.run_hash);
   return out;
 }

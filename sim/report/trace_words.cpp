@@ -35,7 +35,7 @@ std::string track_label(TrackKind kind, std::uint32_t id, const std::string& nam
     case TrackKind::request:
       return fmt::format("request {}", id);
     case TrackKind::iteration:
-      return fmt::format("{} decode iterations", who);
+      return fmt::format("{} iterations", who);
     case TrackKind::gpu_compute:
       return fmt::format("{} compute", who);
     case TrackKind::gpu_side:

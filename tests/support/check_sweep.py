@@ -14,7 +14,7 @@ STUDY = """\
 kind: study
 name: test
 scenario: {scenario}
-strategies: [full, smartgen]
+strategies: [full, hack, smartgen]
 grid:
   - key: workload.prompts.0.tokens
     values: [{tokens}]
@@ -22,6 +22,7 @@ grid:
     values: [{rates}]
 crossovers:
   - {{of: smartgen, against: full, metric: second_token_s, over: instances.decode.nic.rate, tolerance: 5 %}}
+  - {{of: hack, against: full, metric: jct_s, over: instances.decode.nic.rate, tolerance: 5 %}}
 """
 
 
@@ -48,13 +49,13 @@ def main():
         sweep(good, root / "j1", "-j", "1")
         expected = files(root / "j1")
         rows = list(csv.DictReader(expected["runs.csv"].decode().splitlines()))
-        assert len(rows) == 2 * 4 * 2, len(rows)
+        assert len(rows) == 2 * 4 * 3, len(rows)
         order = [(r["workload.prompts.0.tokens"], r["instances.decode.nic.rate"], r["strategy"]) for r in rows]
         assert order == [(t, r, s) for t in ("2000", "4000")
                          for r in ("5 Gbps", "10 Gbps", "40 Gbps", "400 Gbps")
-                         for s in ("full", "smartgen")], order
+                         for s in ("full", "hack", "smartgen")], order
         crossings = list(csv.DictReader(expected["crossovers.csv"].decode().splitlines()))
-        assert len(crossings) >= 2, crossings
+        assert len(crossings) >= 4, crossings
         for row in crossings:
             if not row["low"]:
                 continue

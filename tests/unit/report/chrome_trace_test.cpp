@@ -145,9 +145,9 @@ TEST_CASE("ChromeTrace: valid JSON, a process group a strategy, tracks by name")
   }
   CHECK(processes == std::map<int, std::string>{{1, "full"}, {2, "smart \"gen\""}});
   for (const char* name :
-       {"request 3", "decode GPU 0 decode iterations", "prefill-0 GPU 0 compute",
-        "decode GPU 0 compute", "prefill-0 NIC tx", "prefill-0 NIC tx (2)", "decode NIC rx",
-        "decode NIC rx (2)", "decode NIC tx", "prefill-0 NIC rx"}) {
+       {"request 3", "decode GPU 0 iterations", "prefill-0 GPU 0 compute", "decode GPU 0 compute",
+        "prefill-0 NIC tx", "prefill-0 NIC tx (2)", "decode NIC rx", "decode NIC rx (2)",
+        "decode NIC tx", "prefill-0 NIC rx"}) {
     CAPTURE(name);
     CHECK(tracks[name] == 1);
   }

@@ -58,3 +58,17 @@ TEST_CASE("result table: twelve strategies with long names fit 100 columns") {
   }
   CHECK(widest_line(result_to_table(result)) <= 100);
 }
+
+TEST_CASE("result table: members of a group that carry the same share a row") {
+  Result result = sample_result();
+  for (auto& s : result.strategies) {
+    s.utilisation = {{"prefill-0 gpu 0 H2D", 0.25}, {"prefill-0 gpu 1 H2D", 0.25},
+                     {"prefill-1 gpu 0 H2D", 0.25}, {"prefill-1 gpu 1 H2D", 0.125},
+                     {"switch->prefill-0", 0.5},    {"switch->prefill-1", 0.5}};
+  }
+  const std::string text = result_to_table(result);
+  CHECK(has(text, "prefill-* gpu * H2D  25.0  25.0\n"));
+  CHECK(has(text, "prefill-1 gpu 1 H2D  12.5  12.5\n"));
+  CHECK(has(text, "switch->prefill-*    50.0  50.0\n"));
+  CHECK(!has(text, "prefill-0"));
+}
