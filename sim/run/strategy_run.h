@@ -50,7 +50,4 @@ StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
 StrategyOptions ideal_of(const StrategyOptions& options);
 std::string ideal_key(const StrategyOptions& ideal);
 
-// Bytes on the wire of 16-bit KV of `tokens` tokens, as a share.
-double wire_ratio(const StrategyOptions& options, const ModelSpec& model, std::int64_t tokens);
-
 }  // namespace kvlane

@@ -41,8 +41,8 @@ SimWorld::SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<C
       Instance instance;
       instance.group = g;
       instance.name = name;
-      instance.node = topology_.add_node(name);
-      nodes_.emplace_back(name, instance.node);
+      instance_nodes_.push_back(topology_.add_node(name));
+      nodes_.emplace_back(name, instance_nodes_.back());
       instances_.push_back(std::move(instance));
     }
   }
@@ -99,7 +99,8 @@ void SimWorld::build_cables(LinkSpeed speed) {
 
 void SimWorld::build_instances(const std::vector<std::unique_ptr<CostModel>>& models,
                                LinkSpeed speed) {
-  for (Instance& instance : instances_) {
+  for (std::size_t i = 0; i < instances_.size(); ++i) {
+    Instance& instance = instances_[i];
     const InstanceGroup& group = scenario_.instances[instance.group];
     NicSpec nic = group.nic;
     nic.rate = scaled(nic.rate, speed);
@@ -109,7 +110,7 @@ void SimWorld::build_instances(const std::vector<std::unique_ptr<CostModel>>& mo
       nic.latency = nic.per_message = nic.per_doorbell = Duration::zero();
       nic.lane_priority = true;
     }
-    instance.endpoint = transport_.add_endpoint(instance.node, nic);
+    instance.endpoint = transport_.add_endpoint(instance_nodes_[i], nic);
     const LinkId host =
         network_.add_link(instance.name + " host memory", group.gpu.host_memory, true);
     Worker worker;
@@ -148,9 +149,9 @@ void SimWorld::schedule_link_events(LinkSpeed speed) {
     for (const LinkId link : {topology_.link(a, b), topology_.link(b, a)}) {
       const Bandwidth whole = network_.capacity(link);
       Bandwidth rate = scaled(event.rate, speed);
-      for (const Instance& instance : instances_) {
-        if (instance.node == a || instance.node == b) {
-          rate = rate.scaled(scenario_.instances[instance.group].nic.efficiency);
+      for (std::size_t i = 0; i < instances_.size(); ++i) {
+        if (instance_nodes_[i] == a || instance_nodes_[i] == b) {
+          rate = rate.scaled(scenario_.instances[instances_[i].group].nic.efficiency);
         }
       }
       auto change = std::make_unique<Change>();
@@ -180,7 +181,7 @@ Bandwidth SimWorld::path(EndpointId prefill, EndpointId decode) const {
 // The narrowest of an endpoint's cables: what its NIC can carry.
 Bandwidth SimWorld::port(EndpointId endpoint) const {
   Bandwidth widest{};
-  for (const LinkId link : topology_.links_at(instances_[endpoint.index()].node)) {
+  for (const LinkId link : topology_.links_at(instance_nodes_[endpoint.index()])) {
     widest = std::max(widest, network_.capacity(link));
   }
   return widest;

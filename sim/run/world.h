@@ -1,7 +1,7 @@
 #pragma once
-// The simulated world of a scenario: clock, network, GPUs and transport, built anew for every
-// strategy run. `LinkSpeed` scales it: the ideal has links without limits, the verdict asks for
-// other rates.
+// A world: the ports, and the instances that live behind them. SimWorld is the simulated one of a
+// scenario: clock, network, GPUs and transport, built anew for every strategy run. `LinkSpeed`
+// scales it: the ideal has links without limits, the verdict asks for other rates.
 
 #include <memory>
 #include <string>
@@ -21,26 +21,33 @@ struct LinkSpeed {
   double scale = 1;  // of every NIC and cable rate
 };
 
-// Cost models of a scenario, one an instance group; made once, shared by all runs.
-std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenario);
-
-class SimWorld final : public PortRates {
+class World : public PortRates {
  public:
   struct Instance {
-    std::size_t group = 0;
+    std::size_t group = 0;  // of Scenario::instances
     std::string name;
     EndpointId endpoint;
     std::vector<Worker> workers;
-    NodeId node;
   };
+  virtual EventLoop& loop() = 0;
+  virtual Transport& transport() = 0;
+  virtual Compute& compute() = 0;
+  virtual const std::vector<Instance>& instances() const = 0;
+};
+
+// Cost models of a scenario, one an instance group; made once, shared by all runs.
+std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenario);
+
+class SimWorld final : public World {
+ public:
   // `scenario`, `models` and `trace` outlive the world.
   SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<CostModel>>& models,
            LinkSpeed speed, TraceSink& trace);
 
-  VirtualLoop& loop() { return loop_; }
-  SimTransport& transport() { return transport_; }
-  SimCompute& compute() { return compute_; }
-  const std::vector<Instance>& instances() const { return instances_; }
+  VirtualLoop& loop() override { return loop_; }
+  SimTransport& transport() override { return transport_; }
+  SimCompute& compute() override { return compute_; }
+  const std::vector<Instance>& instances() const override { return instances_; }
   std::vector<std::string> gpu_names() const { return gpu_names_; }
   std::vector<std::string> endpoint_names() const;
   // Share of the time until `end` that each port, PCIe direction and GPU was used.
@@ -65,6 +72,7 @@ class SimWorld final : public PortRates {
   SimTransport transport_;
   SimCompute compute_;
   std::vector<Instance> instances_;
+  std::vector<NodeId> instance_nodes_;                 // by instance, which is by EndpointId
   std::vector<std::pair<std::string, NodeId>> nodes_;  // instances and switches, by name
   std::vector<std::string> gpu_names_;
   std::vector<std::pair<LinkId, LinkId>> pcie_;  // by GpuId: h2d, d2h

@@ -51,7 +51,7 @@ void DecodeInstance::expect(RequestId request, EndpointId prefill) {
   const RequestPlan& plan = env_.request(request);
   auto sequence = std::make_unique<Sequence>(plan, prefill);
   if (prefill.is_valid()) {
-    sequence->policy = make_policy(plan.transfer);
+    sequence->policy = env_.policy(plan, PolicySide::decode);
     if (std::find(sources_.begin(), sources_.end(), prefill) == sources_.end()) {
       sources_.push_back(prefill);
     }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "sim/policy/transfer_policy.h"
@@ -50,6 +51,15 @@ struct ServingSettings {
       1;  // pieces a block is cut into, where the sides' tensor parallelism differs
 };
 
+// Which end of the wire a policy decides for.
+enum class PolicySide : std::uint8_t { prefill, decode };
+// Gives a request its policy at one side. `request` outlives the policy.
+using PolicyFactory =
+    std::function<std::unique_ptr<TransferPolicy>(const RequestPlan& request, PolicySide side)>;
+inline std::unique_ptr<TransferPolicy> plain_policy(const RequestPlan& request, PolicySide) {
+  return make_policy(request.transfer);
+}
+
 // Ports and everything shared by the instances of one strategy run. Outlives them.
 struct Environment {
   EventLoop& loop;
@@ -59,6 +69,7 @@ struct Environment {
   TaskScope& tasks;
   ServingSettings settings;
   std::vector<RequestPlan> requests;  // by RequestId
+  PolicyFactory policy = plain_policy;
 
   const RequestPlan& request(RequestId id) const { return requests[id.index()]; }
   void mark(TraceKind kind, RequestId request, std::int32_t iteration = -1, LayerId layer = {},

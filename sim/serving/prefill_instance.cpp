@@ -63,7 +63,7 @@ void PrefillInstance::submit(std::size_t worker, RequestId request, EndpointId d
   job->decode = decode;
   job->decode_gpu = decode_gpu;
   job->worker = workers_[worker].get();
-  if (decode.is_valid()) job->policy = make_policy(env_.request(request).transfer);
+  if (decode.is_valid()) job->policy = env_.policy(env_.request(request), PolicySide::prefill);
   job->worker->queue.push_back(job.get());
   jobs_[request.index()] = std::move(job);
   workers_[worker]->wake.set();
