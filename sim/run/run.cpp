@@ -118,7 +118,7 @@ StrategyResult ScenarioRun::summarise(const StrategyOptions& options,
   const bool at_prefill = scenario_.serving.first_token == FirstToken::prefill;
   std::vector<std::vector<double>> ttft, ttst, second, stall, tbt, jct;
   std::vector<double> prefill;
-  double mass = 0;
+  std::optional<double> mass = 0;
   double seconds = 0;
   std::int64_t tokens = 0;
   for (std::size_t seed = 0; seed < runs.size(); ++seed) {
@@ -180,7 +180,7 @@ StrategyResult ScenarioRun::summarise(const StrategyOptions& options,
     r.bytes_proactive += run.lane_bytes[index(Lane::proactive)].count();
     r.bytes_speculative += run.lane_bytes[index(Lane::speculative)].count();
     r.bytes_metadata += run.metadata.count();
-    mass += run.attention_mass.value_or(0);
+    mass = mass && run.attention_mass ? std::optional(*mass + *run.attention_mass) : std::nullopt;
     r.on_demand_ratio.resize(std::max(r.on_demand_ratio.size(), run.on_demand_ratio.size()), 0);
     for (std::size_t s = 0; s < run.on_demand_ratio.size(); ++s) {
       r.on_demand_ratio[s] += run.on_demand_ratio[s];
@@ -213,7 +213,7 @@ StrategyResult ScenarioRun::summarise(const StrategyOptions& options,
                   r.bytes_metadata;
   r.transfer_s /= seeds;
   r.prefill_s = mean_of(prefill);
-  r.attention_mass = mass / seeds;
+  if (mass) r.attention_mass = *mass / seeds;
   r.ttft_s = distribution(ttft);
   r.ttst_s = distribution(ttst);
   r.second_token_s = distribution(second);

@@ -73,9 +73,10 @@ StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
   if (attends_to_all(options)) {
     run.attention_mass = 1.0;
   } else {
+    // 0: unknown, as for a recorded trace.
     double mass = 0;
     for (const RequestPlan& plan : deployment.requests()) mass += plan.demand->attention_mass();
-    run.attention_mass = mass / static_cast<double>(count);
+    if (mass > 0) run.attention_mass = mass / static_cast<double>(count);
   }
   return run;
 }
