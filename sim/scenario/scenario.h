@@ -28,7 +28,7 @@ struct InstanceGroup {
   int tp = 1;             // gpus / tp workers an instance
   NicSpec nic;            // one port, shared by the instance's GPUs
   Bytes host_memory{0};
-  std::optional<double> price_per_hour;  // USD
+  std::optional<double> price_per_hour;      // USD
   std::map<std::string, Source> nic_source;  // of the NIC's values, by key; absent: the scenario's
 };
 
@@ -59,17 +59,17 @@ struct ServingOptions {
   SlidingWindow sliding_window = SlidingWindow::exact;
   std::int64_t blocks = 1024;  // M
   int dense_layers = 2;
-  Duration router_hop{0};        // prefill -> router -> decode, once a request
-  Duration allocate{0};          // decode blocks of a request, at the step boundary
-  Duration idle_poll{1'000'000'000};         // an idle decode engine looks for arrivals this often
+  Duration router_hop{0};             // prefill -> router -> decode, once a request
+  Duration allocate{0};               // decode blocks of a request, at the step boundary
+  Duration idle_poll{1'000'000'000};  // an idle decode engine looks for arrivals this often
 };
 
 struct SelectionOptions {
   Selector method = Selector::infinigen;
   SelectCount count = SelectCount::cap;
   double cap = 0.20;
-  double partial_ratio = 0.25;          // InfiniGen's r: metadata r/2 of the KV bytes
-  std::optional<SelectionTrace> trace;  // replay instead of the generator
+  double partial_ratio = 0.25;                 // InfiniGen's r: metadata r/2 of the KV bytes
+  std::optional<SelectionTrace> trace;         // replay instead of the generator
   std::vector<SelectionTrace> profile_traces;  // other texts, for the profile of a replay
   SelectionSpec spec;
   int profile_texts = 8;

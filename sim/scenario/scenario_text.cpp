@@ -150,10 +150,11 @@ const Mapping<ServingOptions>& serving_mapping() {
           .quantity("allocate", &S::allocate, optional,
                     "Allocation of a request's decode blocks, at a step boundary.", {0, 3600})
           .default_value("0 us")
-          .quantity("idle_poll", &S::idle_poll, optional,
-                    "An idle decode engine looks for arrivals this often (vLLM: 1 ms); a busy one at "
-                    "each step.",
-                    {0, 3600})
+          .quantity(
+              "idle_poll", &S::idle_poll, optional,
+              "An idle decode engine looks for arrivals this often (vLLM: 1 ms); a busy one at "
+              "each step.",
+              {0, 3600})
           .default_value("1 ms");
   return table;
 }

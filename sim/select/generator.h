@@ -21,7 +21,7 @@ namespace kvlane {
 struct DemandSpec {
   Selector selector = Selector::infinigen;
   SelectCount count = SelectCount::cap;
-  double cap = 0.20;  // share of the current length
+  double cap = 0.20;        // share of the current length
   std::int64_t steps = 64;  // at least 1
   std::uint64_t seed = 1;
   std::uint32_t request = 0;  // its own random stream
