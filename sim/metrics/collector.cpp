@@ -34,6 +34,7 @@ void MetricsCollector::record(const TraceRecord& r) {
     } else {
       lane_bytes_[index(r.lane)] += r.bytes;
     }
+    lane_bytes_[index(Lane::control)] += r.mask;
     if (r.lane != Lane::control) {
       first_kv_ = std::min(first_kv_, r.begin);
       last_kv_ = std::max(last_kv_, r.end);
@@ -62,6 +63,9 @@ void MetricsCollector::record(const TraceRecord& r) {
       break;
     case TraceKind::mandatory_arrived:
       t.data_ready = r.begin;
+      break;
+    case TraceKind::switched_to_full:
+      ++switched_;
       break;
     case TraceKind::joined:
       t.joined = r.begin;

@@ -25,7 +25,9 @@ class MetricsCollector final : public TraceSink {
       const std::function<Bandwidth(EndpointId, EndpointId)>& line_rate,
       const std::function<Duration(EndpointId, EndpointId)>& latency) const;
 
-  const std::array<Bytes, kLaneCount>& lane_bytes() const { return lane_bytes_; }  // KV and control
+  const std::array<Bytes, kLaneCount>& lane_bytes() const {
+    return lane_bytes_;  // KV; mask updates count as control
+  }
   Bytes metadata_bytes() const { return metadata_; }
   // From the first byte of KV that leaves to the last that arrives; zero when none moves.
   Duration transfer_time() const;
@@ -34,7 +36,8 @@ class MetricsCollector final : public TraceSink {
   // The decode step (from 1) after which all blocks of all requests are local; none: never in the
   // run.
   std::optional<std::int64_t> local_after() const;
-  TimePoint end() const { return end_; }  // last token
+  std::int64_t switched_to_full() const { return switched_; }  // requests, by auto-switch
+  TimePoint end() const { return end_; }                       // last token
   std::uint64_t hash() const { return hash_; }
 
  private:
@@ -56,6 +59,7 @@ class MetricsCollector final : public TraceSink {
   TimePoint first_kv_ = kNever;
   TimePoint last_kv_{};
   TimePoint end_{};
+  std::int64_t switched_ = 0;
   std::vector<std::int64_t> selected_, remote_;  // by step
   std::uint64_t hash_ = 0xcbf29ce484222325ULL;
 };

@@ -31,6 +31,7 @@ struct Transfer {
   RequestId request;
   bool metadata = false;
   Bytes bytes{0};
+  Bytes mask{0};
   std::int64_t work_requests = 1;
   Message message;
   std::vector<BlockRun> runs;
@@ -39,6 +40,7 @@ struct Transfer {
   TimePoint begin{};
   TimerId timer;
   FlowId flow;
+  Bytes wire() const { return bytes + mask; }
 };
 
 struct QueuePair {
@@ -135,7 +137,7 @@ struct SimTransport::State {
         leave_pair(t);
         return;
       case Stage::arriving:
-        record(t, t.bytes);
+        record(t, t.wire());
         arrive(t);
         return;
       case Stage::ended:  // cancelled
@@ -165,11 +167,11 @@ struct SimTransport::State {
     Bandwidth cap = Bandwidth::unlimited();
     if (message_rate > 0) {
       const double seconds = static_cast<double>(t.work_requests) / message_rate;
-      if (t.bytes.count() == 0) {  // nothing flows, but the messages take their time
+      if (t.wire().count() == 0) {  // nothing flows, but the messages take their time
         t.timer = loop.schedule_after(seconds_to_duration(seconds), step(t));
         return;
       }
-      const double bits = static_cast<double>(t.bytes.count()) * 8 / seconds;
+      const double bits = static_cast<double>(t.wire().count()) * 8 / seconds;
       if (bits < 9e18) {
         cap = Bandwidth::bits_per_sec(std::max<std::int64_t>(1, static_cast<std::int64_t>(bits)));
       }
@@ -180,7 +182,7 @@ struct SimTransport::State {
         if (raw != raw_rates.end() && raw->second <= cap) cap = Bandwidth::unlimited();
       }
     }
-    t.flow = network.start({path, t.bytes, t.lane, cap}, step(t));
+    t.flow = network.start({path, t.wire(), t.lane, cap}, step(t));
   }
 
   // Lets the next transfer of the queue pair go.
@@ -210,7 +212,8 @@ struct SimTransport::State {
     r.layer = t.message.layer;
     r.source = read ? t.peer : t.poster;
     r.destination = read ? t.poster : t.peer;
-    r.bytes = bytes;
+    r.bytes = std::min(bytes, t.bytes);
+    r.mask = bytes - r.bytes;
     r.value = t.work_requests;
     r.flow = t.id;
     trace->record(r);
@@ -306,6 +309,7 @@ TransferId SimTransport::post(const TransferSpec& spec, Callback completion) {
   t.request = spec.request;
   t.metadata = spec.metadata;
   t.bytes = spec.bytes;
+  t.mask = spec.mask;
   t.work_requests = work_requests(spec);
   t.message = spec.message;
   t.message.runs = {};
@@ -386,7 +390,8 @@ std::int64_t SimTransport::work_requests(const TransferSpec& spec) const {
   switch (spec.op) {
     case TransferOp::write:
     case TransferOp::write_with_imm:
-      return std::max(ceil_div(segments, poster.max_send_sge), targets);
+      return std::max(ceil_div(segments, poster.max_send_sge), targets) +
+             (spec.mask.count() > 0 ? 1 : 0);
     case TransferOp::send:
       return std::max(ceil_div(segments, poster.max_send_sge),
                       ceil_div(targets, peer.max_recv_sge));

@@ -18,6 +18,7 @@ enum class TraceKind : std::uint8_t {
   prefill_finished,   // last layer computed
   token,              // `iteration` counts tokens from 1
   mandatory_arrived,  // `value`: nanobytes none; decode may start
+  switched_to_full,   // auto-switch: this request is sent as a whole
   joined,             // sequence is part of decode iteration `iteration`
   released,
   // One decode iteration of the batch.
@@ -44,6 +45,7 @@ struct TraceRecord {
   EndpointId source;  // transfer: where the bytes leave
   EndpointId destination;
   Bytes bytes{0};
+  Bytes mask{0};  // transfer: bytes of the mask update behind it
   std::int64_t value = 0;
   std::uint64_t flow = 0;  // joins a transfer to what produced and what consumed it
 };

@@ -79,6 +79,8 @@ struct TransferSpec {
   GpuId local_gpu;  // the GPU whose memory or PCIe link is meant, where memory is gpu
   GpuId remote_gpu;
   Bytes bytes;                // payload; 0 is legal and completes like any other
+  Bytes mask{0};              // KV mask update behind it: one byte a (layer,
+                              // token), its own work request
   std::int64_t segments = 1;  // contiguous pieces at the gathering side: the transport makes
                               // ceil(segments / SGE limit) work requests of them
   std::int64_t targets = 1;   // contiguous pieces at the other side (a WRITE fills one each)

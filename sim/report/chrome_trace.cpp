@@ -256,6 +256,7 @@ void ChromeTrace::StrategySink::record(const TraceRecord& record) {
     case TraceKind::prefill_finished:
     case TraceKind::token:
     case TraceKind::mandatory_arrived:
+    case TraceKind::switched_to_full:
     case TraceKind::joined:
     case TraceKind::released:
       return milestone(record);
@@ -293,6 +294,8 @@ void ChromeTrace::StrategySink::milestone(const TraceRecord& record) {
       return until_now(fmt::format("token {}", record.iteration));
     case TraceKind::mandatory_arrived:
       return mark("decode may start");
+    case TraceKind::switched_to_full:
+      return mark("auto-switch: sent as a whole");
     case TraceKind::joined:
       state.joined = true;
       return mark("joins the batch");

@@ -8,6 +8,7 @@
 #include "sim/base/check.h"
 #include "sim/base/input_error.h"
 #include "sim/base/rng.h"
+#include "sim/run/deployment.h"
 #include "sim/run/verdict.h"
 
 namespace kvlane {
@@ -84,6 +85,7 @@ class ScenarioRun {
  private:
   const StrategyRun& ideal(std::size_t seed, const StrategyOptions& options);
   StrategyResult summarise(const StrategyOptions& options, const std::vector<StrategyRun>& runs);
+  std::string note_of(const StrategyOptions& options, const StrategyRun& run) const;
   void add_speedups(Result& result) const;
   std::string weakest_source() const;
   void add_warnings(Result& result) const;
@@ -107,6 +109,34 @@ const StrategyRun& ScenarioRun::ideal(std::size_t seed, const StrategyOptions& o
                 .first;
   }
   return found->second;
+}
+
+// What a reader should know beside the numbers, from the first seed.
+std::string ScenarioRun::note_of(const StrategyOptions& options, const StrategyRun& run) const {
+  if (options.policy == PolicyKind::hack) {
+    const bool gpu =
+        options.kv_placement.value_or(scenario_.serving.kv_placement) == KvPlacement::gpu;
+    return gpu ? "KV stays in GPU memory" : "KV in host memory";
+  }
+  if (options.auto_switch) {
+    return fmt::format("auto-switch sent {} of {} requests as a whole", run.switched_to_full,
+                       run.times.size());
+  }
+  if (options.policy != PolicyKind::smartgen && options.policy != PolicyKind::sequential) return "";
+  double all = 0;
+  double dense = 0;
+  for (const Workload::Request& request : workloads_[0]->requests()) {
+    const double ratio = wire_ratio(options, scenario_.model, request.prompt_tokens);
+    all += ratio * static_cast<double>(request.layout->total_bytes().count());
+    dense += ratio * static_cast<double>(request.layout->dense_bytes().count());
+  }
+  const double pushed = static_cast<double>(run.lane_bytes[index(Lane::proactive)].count());
+  const double metadata = static_cast<double>(run.metadata.count());
+  std::string text =
+      fmt::format("{:.1f} % of the KV pushed before decoding, metadata {:.1f} % more",
+                  100 * pushed / all, 100 * metadata / all);
+  if (pushed <= dense * 1.0001) text += ": what must be sent leaves no budget for selected blocks";
+  return text;
 }
 
 StrategyResult ScenarioRun::summarise(const StrategyOptions& options,
@@ -229,11 +259,7 @@ StrategyResult ScenarioRun::summarise(const StrategyOptions& options,
   if (priced && tokens > 0) {
     r.cost_per_million_tokens = price / 3600 * seconds / static_cast<double>(tokens) * 1e6;
   }
-  if (options.policy == PolicyKind::hack) {
-    const bool gpu =
-        options.kv_placement.value_or(scenario_.serving.kv_placement) == KvPlacement::gpu;
-    r.note = gpu ? "KV stays in GPU memory" : "KV in host memory";
-  }
+  r.note = note_of(options, runs[0]);
   return r;
 }
 

@@ -67,6 +67,7 @@ StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
   run.on_demand_ratio = metrics.on_demand_ratio();
   run.local_after = metrics.local_after();
   run.end = metrics.end();
+  run.switched_to_full = metrics.switched_to_full();
   run.utilisation = world.utilisation(world.loop().now());
   run.hash = metrics.hash();
   run.events = world.loop().executed();

@@ -31,6 +31,7 @@ struct StrategyRun {
   std::optional<double> attention_mass;
   std::vector<std::pair<std::string, double>> utilisation;
   TimePoint end{};
+  std::int64_t switched_to_full = 0;  // requests, by auto-switch
   std::uint64_t hash = 0;
   std::uint64_t events = 0;
 };

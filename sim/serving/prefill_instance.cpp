@@ -199,6 +199,9 @@ void PrefillInstance::tell_policy(Job& job, const PolicyEvent& event) {
     } else if (const auto* metadata = std::get_if<WriteMetadata>(&action)) {
       write(job, *metadata);
     } else if (const auto* done = std::get_if<AnnounceDone>(&action)) {
+      if (done->wait_for_all && env_.request(job.request).transfer.options->auto_switch) {
+        env_.mark(TraceKind::switched_to_full, job.request);
+      }
       announce(env_.tasks, job, done->wait_for_all);
     } else {
       KVLANE_CHECK(false, "an action of the decode side at the prefill side");
@@ -220,16 +223,20 @@ void PrefillInstance::write(Job& job, const WriteBlocks& action) {
   write.bytes = action.bytes;
   write.runs = action.runs;
   write.fragments.clear();
+  Bytes mask{0};  // one byte a (layer, token)
   for (const BlockRun& run : write.runs) {
     if (run.count == 0) continue;
     const KvLayout& layout = *plan.transfer.layout;
     const std::int64_t begin = layout.block_offset(run.layer, run.first);
     const std::int64_t last = run.first + run.count - 1;
-    write.fragments.push_back({plan.region, begin,
-                               layout.block_offset(run.layer, last) +
-                                   layout.block_bytes(run.layer, last).count() - begin});
+    const std::int64_t length =
+        layout.block_offset(run.layer, last) + layout.block_bytes(run.layer, last).count() - begin;
+    write.fragments.push_back({plan.region, begin, length});
+    const LayerLayout& layer = layout.layer(run.layer);
+    mask += Bytes(length / (layer.kv_heads * layer.row_bytes));
   }
   TransferSpec spec;
+  spec.mask = mask;
   spec.op = TransferOp::write_with_imm;
   spec.lane = action.lane;
   spec.poster = self_;
