@@ -42,8 +42,10 @@ int compare_command(const Args& args, const Context& context) {
         fmt::format("compare: {} files; expected two results, A.json B.json", files.size()));
   }
   expect_word("--format", format, {"table", "json", "csv"});
-  const Comparison comparison =
-      compare_results(files[0], read_result(files[0]), files[1], read_result(files[1]));
+  // One after the other: the compiler orders arguments as it likes, and the first error counts.
+  const Result a = read_result(files[0]);
+  const Result b = read_result(files[1]);
+  const Comparison comparison = compare_results(files[0], a, files[1], b);
   if (format == "json") {
     print(comparison_to_json(comparison));
   } else if (format == "csv") {

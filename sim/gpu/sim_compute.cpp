@@ -29,8 +29,8 @@ struct Engine {
   Bandwidth cap = Bandwidth::unlimited();
   std::deque<Job> jobs;  // the front one runs
 
-  void post(Job job) {
-    jobs.push_back(std::move(job));
+  void post(const Job& job) {
+    jobs.push_back(job);
     if (jobs.size() == 1) begin();
   }
 
@@ -54,7 +54,7 @@ struct Engine {
   }
 
   void end() {
-    Job done = std::move(jobs.front());
+    Job done = jobs.front();
     jobs.pop_front();
     if (trace != nullptr) {
       done.record.end = loop->now();

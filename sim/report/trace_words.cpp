@@ -30,7 +30,7 @@ void append_subject(std::string& name, const TraceRecord& record) {
 
 std::string track_label(TrackKind kind, std::uint32_t id, const std::string& name) {
   const bool nic = kind == TrackKind::nic_tx || kind == TrackKind::nic_rx;
-  const std::string who = !name.empty() ? name : fmt::format("{} {}", nic ? "endpoint" : "GPU", id);
+  std::string who = !name.empty() ? name : fmt::format("{} {}", nic ? "endpoint" : "GPU", id);
   switch (kind) {
     case TrackKind::request:
       return fmt::format("request {}", id);

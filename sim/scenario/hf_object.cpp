@@ -104,7 +104,7 @@ std::optional<std::string> HfObject::text(const Aliases& keys) const {
 
 HfObject::Found HfObject::list(const Aliases& keys) const {
   for (const char* key : keys) {
-    if (const Found found = find({key}); found && found.value->is_array()) return found;
+    if (Found found = find({key}); found && found.value->is_array()) return found;
   }
   return {};
 }

@@ -1,7 +1,6 @@
 #include "sim/scenario/scenario_file.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <span>
 
 #include "sim/scenario/gpu_file.h"
@@ -14,8 +13,6 @@
 #include "sim/scenario/scenario_text.h"
 
 namespace kvlane {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -133,7 +130,7 @@ SelectionSpec choose_profile(const SelectionText& text, const PlacedText& model_
                              const std::string& model, InputFiles& files) {
   if (text.profile) return read_profile(*text.profile, files);
   for (const std::string& path : files.list("profiles")) {
-    const SelectionSpec spec = read_profile(files.peek(path, model_text.place), path);
+    SelectionSpec spec = read_profile(files.peek(path, model_text.place), path);
     if (selection_source(spec, Selector::infinigen, model).source_class == Source::assumed)
       continue;
     files.read(path, model_text.place);

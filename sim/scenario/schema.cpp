@@ -245,13 +245,12 @@ void MappingBase::read_into(const YamlNode& node, void* object) const {
     if (value.kind == YamlNode::Kind::null)
       throw InputError(key.place, "no value for `" + field->key + "`",
                        "expected a value, or the key left out");
-    if (!field->takes_source || source_rule_ == SourceRule::none) {
-      field->read(object, value);
-    } else if (value.kind == YamlNode::Kind::mapping) {
+    const bool takes_source = field->takes_source && source_rule_ != SourceRule::none;
+    if (takes_source && value.kind == YamlNode::Kind::mapping) {
       const SourcedValue sourced = read_sourced(value);
       field->read(object, *sourced.value);
       note_source_(object, field->key, sourced.note);
-    } else if (source_rule_ == SourceRule::required) {
+    } else if (takes_source && source_rule_ == SourceRule::required) {
       throw InputError(
           value.place, describe(value) + " without a source",
           "expected {value: ..., source: " + join_words(source_words()) + ", from: text}");

@@ -161,10 +161,10 @@ class Mapping : public MappingBase {
 
   // The table of an inline mapping that changes a preset, {base: NAME, key: value, ...}: all keys
   // are optional and sources may be left out. `base` is looked up by the caller, before the rest.
-  Mapping as_changes(std::string name, std::string description) const {
+  Mapping as_changes(const std::string& name, const std::string& description) const {
     Mapping table = *this;
-    table.name_ = std::move(name);
-    table.description_ = std::move(description);
+    table.name_ = name;
+    table.description_ = description;
     if (source_rule_ == SourceRule::required) table.source_rule_ = SourceRule::optional;
     for (Field& field : table.fields_) field.need = Need::optional;
     table.custom("base", ValueType(), Need::required, "The preset, or the path of a file.",
@@ -229,14 +229,14 @@ class Mapping : public MappingBase {
     static_assert(
         std::is_same_v<X, Duration> || std::is_same_v<X, Bytes> || std::is_same_v<X, Bandwidth>,
         "a double needs its unit family");
-    constexpr UnitFamily unit = std::is_same_v<X, Duration> ? UnitFamily::time
-                                : std::is_same_v<X, Bytes>  ? UnitFamily::size
-                                                            : UnitFamily::rate;
-    ValueType type(unit, true, range);
+    constexpr UnitFamily kUnit = std::is_same_v<X, Duration> ? UnitFamily::time
+                                 : std::is_same_v<X, Bytes>  ? UnitFamily::size
+                                                             : UnitFamily::rate;
+    ValueType type(kUnit, true, range);
     return add(
         std::move(key), member, need, std::move(description), type,
         [range](const YamlNode& n, auto& to) {
-          const std::int64_t value = read_integer_quantity(n, unit, range);
+          const std::int64_t value = read_integer_quantity(n, kUnit, range);
           if constexpr (std::is_same_v<X, Bandwidth>)
             to = Bandwidth::bits_per_sec(value);
           else
@@ -321,8 +321,8 @@ class Mapping : public MappingBase {
     return *this;
   }
   // The default of the key added last, as it would stand in a file (`2 us`, `true`, `profile`).
-  Mapping& default_value(std::string text) {
-    fields_.back().type.default_value = std::move(text);
+  Mapping& default_value(const std::string& text) {
+    fields_.back().type.default_value = text;
     return *this;
   }
   // Numbers of this table carry {value, source, from}; call before the fields.

@@ -19,7 +19,6 @@ using select::LayerText;
 using select::LifeLibrary;
 using select::StepCounter;
 using select::TokenGrid;
-using select::TokenScan;
 
 // Events of one layer while they are collected; kept from layer to layer for its memory.
 struct EventTable {
