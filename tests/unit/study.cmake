@@ -2,10 +2,10 @@ kvlane_add_test(study LABEL unit
   SOURCES study/grid_test.cpp study/crossover_test.cpp study/study_file_test.cpp
   DEPENDS study)
 
-# The parts of sim/cli under sweep, with their threads.
+# The parts of sim/cli under sweep and paper, with their threads.
 if(TARGET kvlane_cli)
-  kvlane_add_test(cli_parts LABEL unit
-    SOURCES cli/output_file_test.cpp cli/progress_test.cpp cli/journal_test.cpp DEPENDS cli)
+  kvlane_add_test(cli_parts LABEL unit threads
+    SOURCES cli/output_file_test.cpp cli/progress_test.cpp cli/journal_test.cpp cli/paper_runs_test.cpp DEPENDS cli)
 endif()
 
 find_program(KVLANE_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)

@@ -1,0 +1,131 @@
+"""kvlane run: formats, options, output files."""
+
+import csv
+import json
+import unittest
+
+from support import Case, LOOPBACK, TINY
+
+METRICS = ("ttft_s", "ttst_s", "second_token_s", "stall_s", "tbt_s", "jct_s")
+
+
+class Run(Case):
+    def test_json_has_what_scripts_use(self):
+        result = json.loads(self.kvlane("run", LOOPBACK, "--format", "json").out)
+        self.assertEqual(result["schema"], "kvlane.result/1")
+        self.assertEqual(result["scenario"], "smoke/loopback")
+        self.assertEqual(result["first_token"], "prefill")
+        self.assertTrue(result["verdict"])
+        self.assertRegex(result["run_hash"], "^[0-9a-f]{16}$")
+        self.assertEqual(result["inputs"][0]["path"], LOOPBACK)
+        self.assertEqual([s["name"] for s in result["strategies"]], ["full", "sequential", "hack", "smartgen"])
+        for s in result["strategies"]:
+            self.assertEqual(tuple(s["metrics"]), METRICS)
+            for m in s["metrics"].values():
+                self.assertLessEqual(m["p50"], m["p90"])
+                self.assertLessEqual(m["p90"], m["p99"])
+                self.assertLessEqual(m["p99"], m["max"])
+            # The parts add up to the mean, the lanes to the total, token times rise.
+            self.assertAlmostEqual(sum(s["ttst_parts_s"].values()), s["metrics"]["ttst_s"]["mean"], delta=1e-9)
+            self.assertAlmostEqual(sum(s["ttft_parts_s"].values()), s["metrics"]["ttft_s"]["mean"], delta=1e-9)
+            lanes = dict(s["bytes"])
+            self.assertEqual(lanes.pop("total"), sum(lanes.values()))
+            self.assertEqual(s["ctl_s"], sorted(s["ctl_s"]))
+            self.assertEqual(len(s["ctl_s"]), 16)
+            self.assertEqual(len(s["on_demand_ratio"]), 0 if s["name"] == "hack" else 15)  # hack selects nothing
+            self.assertTrue(all(0 <= share <= 1 for share in s["utilisation"].values()))
+        self.assertEqual(set(result["strategies"][0]["speedup_vs_full"].values()), {1})
+
+    def test_table_is_the_default_and_csv_has_a_row_a_strategy(self):
+        table = self.kvlane("run", LOOPBACK, "--no-verdict").out
+        self.assertEqual(self.kvlane("run", LOOPBACK, "--no-verdict", "--format", "table").out, table)
+        for word in ("smoke/loopback", "ttst", "TTST by cause", "Bytes sent, by lane", "Utilisation", "run_hash"):
+            self.assertIn(word, table)
+        self.assertLessEqual(max(map(len, table.splitlines())), 100)
+        rows = list(csv.DictReader(self.kvlane("run", LOOPBACK, "--no-verdict", "--format", "csv").out.splitlines()))
+        self.assertEqual([r["strategy"] for r in rows], ["full", "sequential", "hack", "smartgen"])
+
+    def test_only_runs_what_it_names(self):
+        def strategies(*words):
+            done = self.kvlane("run", LOOPBACK, "--no-verdict", "--format", "json", *words)
+            return {s["name"]: s for s in json.loads(done.out)["strategies"]}
+
+        one = strategies("--only", "smartgen")
+        self.assertEqual(list(one), ["smartgen"])
+        self.assertIsNone(one["smartgen"]["speedup_vs_full"])
+        two = strategies("--only", "smartgen", "--only", "full")
+        self.assertEqual(list(two), ["full", "smartgen"])  # in the scenario's order
+        # A strategy does not know which others run.
+        self.assertEqual(one["smartgen"]["metrics"], two["smartgen"]["metrics"])
+
+    def test_set_overrides_as_the_file_would(self):
+        def result(path, *words):
+            done = json.loads(self.kvlane("run", path, "--no-verdict", "--format", "json", *words).out)
+            return done["strategies"]
+
+        file = self.folder / "changed.yaml"
+        with open(LOOPBACK, encoding="utf-8") as original:
+            text = original.read()
+        self.assertEqual(text.count("output_tokens: 16"), 1)
+        file.write_text(text.replace("output_tokens: 16", "output_tokens: 5"))
+        self.assertEqual(result(LOOPBACK, "--set", "workload.output_tokens=5"), result(file))
+        slow = result(LOOPBACK, "--set", "instances.decode.nic.rate=1 Gbps", "--only", "full")
+        fast = result(LOOPBACK, "--set", "instances.decode.nic.rate=10 Gbps", "--only", "full")
+        self.assertGreater(slow[0]["metrics"]["second_token_s"]["mean"], fast[0]["metrics"]["second_token_s"]["mean"])
+
+    def test_seeds_pool_and_add_a_spread(self):
+        one = json.loads(self.kvlane("run", LOOPBACK, "--no-verdict", "--format", "json", "--only", "smartgen").out)
+        self.assertNotIn("spread", one["strategies"][0]["metrics"]["tbt_s"])
+        two = json.loads(self.kvlane("run", LOOPBACK, "--no-verdict", "--format", "json", "--only", "smartgen",
+                                     "--set", "seeds=2").out)
+        self.assertGreaterEqual(two["strategies"][0]["metrics"]["tbt_s"]["spread"], 0)
+        self.assertNotEqual(one["run_hash"], two["run_hash"])
+
+
+class Files(Case):
+    def test_out_makes_the_folder_and_does_not_overwrite(self):
+        out = self.folder / "a" / "b"
+        words = ("run", LOOPBACK, "--only", "full", "--no-verdict", "--out", out)
+        stdout = self.kvlane(*words, "--format", "json").out
+        self.assertEqual(sorted(p.name for p in out.iterdir()), ["result.csv", "result.json", "result.txt"])
+        self.assertEqual((out / "result.json").read_text(), stdout)
+        (out / "result.csv").write_text("mine")
+        self.refused(*words, says="--force")
+        self.assertEqual((out / "result.csv").read_text(), "mine")
+        self.kvlane(*words, "--force")
+        self.assertNotEqual((out / "result.csv").read_text(), "mine")
+
+    def test_requests_one_row_a_request(self):
+        path = self.folder / "requests.csv"
+        words = ("run", TINY, "--only", "full", "--only", "smartgen", "--no-verdict", "--requests", path)
+        self.kvlane(*words)
+        rows = list(csv.DictReader(path.read_text().splitlines()))
+        self.assertEqual(len(rows), 2 * 3)
+        self.assertEqual({r["strategy"] for r in rows}, {"full", "smartgen"})
+        before = path.read_bytes()
+        self.refused(*words, says="--force")
+        self.assertEqual(path.read_bytes(), before)
+        self.kvlane(*words, "--force")
+        self.assertEqual(path.read_bytes(), before)
+
+    def test_trace_is_written_whole_or_not_at_all(self):
+        path = self.folder / "trace.json"
+        words = ("run", LOOPBACK, "--no-verdict", "--trace", path)
+        self.kvlane(*words, "--only", "full")
+        trace = json.loads(path.read_text())
+        names = {e["args"]["name"] for e in trace["traceEvents"] if e.get("name") == "process_name"}
+        self.assertEqual(names, {"full"})
+        self.assertEqual(list(self.folder.iterdir()), [path])  # no temporary file stays
+        self.refused(*words, "--only", "full", says="--force")
+        self.refused(*words, "--force", "--only", "nothing", says="nothing")
+        self.assertEqual(json.loads(path.read_text()), trace)
+
+    def test_outputs_of_the_scenario(self):
+        self.kvlane("run", LOOPBACK, "--no-verdict", "--only", "full", "--set", f"outputs.dir={self.folder / 'out'}",
+                    "--set", f"outputs.requests={self.folder / 'requests.csv'}")
+        self.assertEqual(len(list((self.folder / "out").iterdir())), 3)
+        self.assertTrue((self.folder / "requests.csv").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
