@@ -1,10 +1,11 @@
 """kvlane sweep on the smoke study. check_sweep.py has the kills, shards and threads."""
 
 import csv
+import glob
 import json
 import unittest
 
-from support import Case
+from support import Case, ROOT
 
 STUDY = "scenarios/smoke/study.yaml"
 
@@ -33,6 +34,15 @@ class Sweep(Case):
         [alone] = csv.DictReader(run.splitlines())
         same = ("ttst_mean_s", "tbt_p99_s", "jct_max_s", "total_bytes", "busiest_port")
         self.assertEqual([alone[k] for k in same], [rows[0][k] for k in same])
+
+    def test_first_point_of_each_study_that_ships(self):
+        studies = sorted(glob.glob("scenarios/studies/*.yaml", root_dir=ROOT))
+        self.assertGreaterEqual(len(studies), 3)
+        for index, study in enumerate(studies):
+            out = self.folder / str(index)
+            text = self.kvlane("sweep", study, "--out", out, "--shard", "1/1000").out
+            self.assertIn("shard 1/1000", text)
+            self.assertEqual([p.name for p in out.iterdir()], ["journal-1-of-1000.jsonl"])
 
 
 if __name__ == "__main__":
