@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Runs the commands of a Markdown file and puts what they print in place of what stands there.
+
+    analysis/readme_outputs.py README.md            rewrites the file
+    analysis/readme_outputs.py --check README.md    exit 1 where an output differs
+
+A command is the first line of a fence marked `console`, after `$ `; the rest of the fence is its
+output, errors included. `<!-- output of: COMMAND -->` ... `<!-- end of output -->` holds Markdown
+that a command writes. Commands run at the root of the repository; KVLANE names a binary to use in
+place of ./kvlane, KVLANE_PYTHON an interpreter in place of python3.
+"""
+
+import argparse
+import difflib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FENCE = re.compile(r"^```console\n\$ (?P<command>.*)\n(?P<output>(?:.*\n)*?)```$", re.MULTILINE)
+INSERT = re.compile(r"^<!-- output of: (?P<command>.*) -->\n(?P<output>(?:.*\n)*?)<!-- end of output -->$",
+                    re.MULTILINE)
+
+
+def run(command):
+    actual = command.replace("./kvlane", os.environ.get("KVLANE", "./kvlane"))
+    actual = actual.replace("python3 ", os.environ.get("KVLANE_PYTHON", "python3") + " ")
+    done = subprocess.run(["bash", "-c", actual], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
+
+
+def fence(match):
+    return f"```console\n$ {match['command']}\n{run(match['command'])}```"
+
+
+def insert(match):
+    return f"<!-- output of: {match['command']} -->\n{run(match['command'])}<!-- end of output -->"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing, show differences")
+    parser.add_argument("file", type=pathlib.Path)
+    arguments = parser.parse_args()
+    old = arguments.file.read_text(encoding="utf-8")
+    new = INSERT.sub(insert, FENCE.sub(fence, old))
+    if not arguments.check:
+        arguments.file.write_text(new, encoding="utf-8")
+        return 0
+    sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True),
+                                               str(arguments.file), "what the commands print"))
+    return int(old != new)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
