@@ -76,7 +76,7 @@ void print_readings(const Context& context, int jobs, bool json) {
   std::string text;
   for (const Reading& reading : paper_readings()) {
     const PaperRuns runs = run_all(reading.name, context, jobs, reading.deviation);
-    TextTable table({"claim", "reading of TTST", "paper", "default", reading.name});
+    TextTable table({"claim", "reading", "paper", "default", "then"});
     table.align_left(1);
     bool any = false;
     for (const Claim& claim : claims) {

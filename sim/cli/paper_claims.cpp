@@ -149,7 +149,7 @@ Claim transfer_claim(const std::string& text, double paper, const std::string& r
 }
 
 Claim reduction_claim(const std::string& text, double paper, const std::string& against) {
-  Claim claim{text, paper, "15 % pushed, threshold counts, mean of 63 steps", nullptr, nullptr};
+  Claim claim{text, paper, "15 % pushed, threshold", nullptr, nullptr};
   const auto mean = [](const StrategyResult& s) {
     double sum = 0;
     for (const double r : s.on_demand_ratio) sum += r;
@@ -191,7 +191,7 @@ Claim rounds_claim(const std::string& text, double paper, const std::string& str
 
 Claim unmeasured(const std::string& text, double paper, const std::string& run,
                  const std::string& strategy) {
-  Claim claim{text, paper, "", nullptr, nullptr};
+  Claim claim{text, paper, "98 to 103 %, HACK 13 to 77 %", nullptr, nullptr};
   claim.ours = [](const PaperRuns&) -> std::optional<double> { return std::nullopt; };
   claim.why = [=](const PaperRuns& runs) {
     const StrategyResult& s = runs.strategy(run, strategy);
@@ -247,40 +247,38 @@ std::vector<Experiment> paper_experiments() {
 
 std::vector<Claim> paper_claims() {
   std::vector<Claim> claims;
-  claims.push_back(transfer_claim("transfer / prefill, 48K tokens, 25 Gbit/s (Qwen3-8B)", 6.5,
-                                  "ratio qwen3-8b"));
+  claims.push_back(transfer_claim("transfer/prefill, Qwen3-8B, 25 Gbit/s", 6.5, "ratio qwen3-8b"));
   claims.push_back(
-      transfer_claim("transfer / prefill, Qwen3-14B, 25 Gbit/s", 4.7, "ratio qwen3-14b"));
+      transfer_claim("transfer/prefill, Qwen3-14B, 25 Gbit/s", 4.7, "ratio qwen3-14b"));
   claims.push_back(
-      transfer_claim("transfer / prefill, Qwen3-14B, 15 Gbit/s", 7.1, "ratio qwen3-14b 15"));
+      transfer_claim("transfer/prefill, Qwen3-14B, 15 Gbit/s", 7.1, "ratio qwen3-14b 15"));
   for (const char* fast : {"smartgen", "smartgen_hata"}) {
     const std::string with = fast == std::string("smartgen") ? ", InfiniGen" : ", HATA";
-    claims.push_back(largest_claim("TTST full / SmartGen, GovReport, up to", 4.3,
+    claims.push_back(largest_claim("TTST full/SmartGen, GovReport, up to", 4.3,
                                    "gap t2 - t1" + with, "GovReport", fast,
                                    &StrategyResult::ttst_s));
-    claims.push_back(largest_claim("TTST full / SmartGen, GovReport, up to", 4.3,
+    claims.push_back(largest_claim("TTST full/SmartGen, GovReport, up to", 4.3,
                                    "from arrival" + with, "GovReport", fast,
                                    &StrategyResult::second_token_s));
   }
   const std::string qwen = task_run("qwen3-14b", "MultiFieldQA");
-  add_both(claims, "TTST full / SmartGen, Qwen3-14B, MultiFieldQA", 3.7, qwen, "full", "smartgen");
-  add_both(claims, "TTST full / HACK, Qwen3-14B, MultiFieldQA", 3.7, qwen, "full", "hack");
-  add_both(claims, "TTST full / sequential, Qwen3-14B, MultiFieldQA", 2.9, qwen, "full",
-           "sequential");
-  add_both(claims, "TTST full / SmartGen at 32 Gbit/s", 2.5, "rate 32", "full", "smartgen");
-  add_both(claims, "TTST full / SmartGen at 15 Gbit/s", 3.3, "rate 15", "full", "smartgen");
+  add_both(claims, "TTST full/SmartGen, Qwen3-14B, MFQA", 3.7, qwen, "full", "smartgen");
+  add_both(claims, "TTST full/HACK, Qwen3-14B, MFQA", 3.7, qwen, "full", "hack");
+  add_both(claims, "TTST full/sequential, Qwen3-14B, MFQA", 2.9, qwen, "full", "sequential");
+  add_both(claims, "TTST full/SmartGen at 32 Gbit/s", 2.5, "rate 32", "full", "smartgen");
+  add_both(claims, "TTST full/SmartGen at 15 Gbit/s", 3.3, "rate 15", "full", "smartgen");
   const std::string batch = task_run("llama-3.1-8b", "GovReport");
   const Metric tbt = &StrategyResult::tbt_s;
-  claims.push_back(ratio_claim("TBT sequential / SmartGen, batch 6", 1.5, "InfiniGen", batch,
+  claims.push_back(ratio_claim("TBT sequential/SmartGen, batch 6", 1.5, "InfiniGen", batch,
                                "sequential", "smartgen", tbt));
-  claims.push_back(ratio_claim("TBT sequential / SmartGen at 32 Gbit/s", 1.4, "InfiniGen",
-                               "rate 32", "sequential", "smartgen", tbt));
-  claims.push_back(ratio_claim("TBT sequential / SmartGen at 15 Gbit/s", 1.6, "InfiniGen",
-                               "rate 15", "sequential", "smartgen", tbt));
-  claims.push_back(ratio_claim("TBT HACK / SmartGen, batch 6", 1.4, "HACK's KV in GPU memory",
-                               batch, "hack", "smartgen", tbt));
-  claims.push_back(ratio_claim("TBT HACK / SmartGen, batch 6", 1.4, "HACK's KV in host memory",
-                               batch, "hack_host", "smartgen", tbt));
+  claims.push_back(ratio_claim("TBT sequential/SmartGen at 32 Gbit/s", 1.4, "InfiniGen", "rate 32",
+                               "sequential", "smartgen", tbt));
+  claims.push_back(ratio_claim("TBT sequential/SmartGen at 15 Gbit/s", 1.6, "InfiniGen", "rate 15",
+                               "sequential", "smartgen", tbt));
+  claims.push_back(ratio_claim("TBT HACK/SmartGen, batch 6", 1.4, "HACK's KV on the GPU", batch,
+                               "hack", "smartgen", tbt));
+  claims.push_back(ratio_claim("TBT HACK/SmartGen, batch 6", 1.4, "HACK's KV on the host", batch,
+                               "hack_host", "smartgen", tbt));
   claims.push_back(ratio_claim("ablation, TBT: + profile", 1.03, "HATA, L20", "ablation",
                                "sequential", "plus_profile", tbt));
   claims.push_back(ratio_claim("ablation, TBT: + parallel", 1.1, "HATA, L20", "ablation",
@@ -289,14 +287,13 @@ std::vector<Claim> paper_claims() {
                                "plus_parallel", "plus_speculative", tbt));
   claims.push_back(ratio_claim("ablation, TBT: all together", 1.5, "HATA, L20", "ablation",
                                "sequential", "plus_speculative", tbt));
-  claims.push_back(reduction_claim("on-demand ratio, profile against random", -0.51, "random"));
-  claims.push_back(
-      reduction_claim("on-demand ratio, profile against sequential", -0.38, "sequential"));
-  claims.push_back(rounds_claim("speculative 10 %: all local after, iterations", 10, "ratio_10"));
-  claims.push_back(rounds_claim("speculative 20 %: all local after, iterations", 5, "ratio_20"));
-  claims.push_back(rounds_claim("speculative 5 %: all local after, iterations", 20, "ratio_5"));
+  claims.push_back(reduction_claim("on-demand ratio, profile/random - 1", -0.51, "random"));
+  claims.push_back(reduction_claim("on-demand ratio, profile/sequential - 1", -0.38, "sequential"));
+  claims.push_back(rounds_claim("speculative 10 %: local after (steps)", 10, "ratio_10"));
+  claims.push_back(rounds_claim("speculative 20 %: local after (steps)", 5, "ratio_20"));
+  claims.push_back(rounds_claim("speculative 5 %: local after (steps)", 20, "ratio_5"));
   {
-    Claim claim{"speculative 20 %: early TBT against 10 %", 1.4, "tokens 3 to 7", nullptr, nullptr};
+    Claim claim{"early TBT, speculative 20 %/10 %", 1.4, "tokens 3 to 7", nullptr, nullptr};
     claim.ours = [](const PaperRuns& runs) -> std::optional<double> {
       return early_tbt(runs.strategy("speculative", "ratio_20")) /
              early_tbt(runs.strategy("speculative", "ratio_10"));
@@ -312,8 +309,7 @@ std::vector<Claim> paper_claims() {
     claims.push_back(std::move(claim));
   }
   {
-    Claim claim{"remote share of the selection after half is pushed", 0.34, "step 1, threshold",
-                nullptr, nullptr};
+    Claim claim{"remote share once half is pushed", 0.34, "step 1, threshold", nullptr, nullptr};
     claim.ours = [](const PaperRuns& runs) -> std::optional<double> {
       return at_step(runs.strategy("order", "profile_half"), 1);
     };
@@ -324,8 +320,8 @@ std::vector<Claim> paper_claims() {
   }
   for (const bool arrival : {false, true}) {
     const Metric metric = arrival ? &StrategyResult::second_token_s : &StrategyResult::ttst_s;
-    Claim claim{"TTST at selection ratio 60 % / 20 %", 1.8,
-                arrival ? "from arrival" : "gap t2 - t1", nullptr, nullptr};
+    Claim claim{"TTST at selection ratio 60 %/20 %", 1.8, arrival ? "from arrival" : "gap t2 - t1",
+                nullptr, nullptr};
     claim.ours = [=](const PaperRuns& runs) -> std::optional<double> {
       return (runs.strategy("cap 60", "smartgen").*metric).mean /
              (runs.strategy(batch, "smartgen").*metric).mean;
@@ -338,10 +334,8 @@ std::vector<Claim> paper_claims() {
     };
     claims.push_back(std::move(claim));
   }
-  claims.push_back(
-      unmeasured("accuracy of SmartGen / full cache (98 to 103 %)", 1.0, batch, "smartgen"));
-  claims.push_back(
-      unmeasured("accuracy of HACK / full cache (as low as 77 %)", 0.77, batch, "hack"));
+  claims.push_back(unmeasured("accuracy SmartGen/full cache", 1.0, batch, "smartgen"));
+  claims.push_back(unmeasured("accuracy HACK/full cache", 0.77, batch, "hack"));
   return claims;
 }
 
@@ -372,7 +366,7 @@ std::vector<Reading> paper_readings() {
        [](Scenario& s) { s.selection.method = Selector::hata; }},
       {"partial_ratio_0.3", "InfiniGen keeps 30 % of the channels (its paper) instead of 25",
        [](Scenario& s) { s.selection.partial_ratio = 0.3; }},
-      {"hack_on_host", "HACK's KV in host memory", each([](StrategyOptions& s) {
+      {"hack_on_host", "HACK's KV on the host", each([](StrategyOptions& s) {
          if (s.policy == PolicyKind::hack) s.kv_placement = KvPlacement::host;
        })},
       {"hack_selected", "HACK decodes with selected rows", each([](StrategyOptions& s) {
@@ -384,7 +378,7 @@ std::vector<Reading> paper_readings() {
        each([](StrategyOptions& s) {
          s.early_prefix = s.policy != PolicyKind::ideal && s.overlap == Overlap::layer;
        })},
-      {"own_queries_profile", "push order: the profile and the prompt's own last queries",
+      {"own_queries", "push order: the profile and the prompt's own last queries",
        each([](StrategyOptions& s) {
          if (s.policy == PolicyKind::smartgen && s.order == PushOrder::profile) {
            s.order = PushOrder::own_queries_profile;
