@@ -35,6 +35,8 @@ class Deployment {
   // The first exception of a task, after the loop has run.
   void rethrow() { tasks_.rethrow(); }
   const std::vector<RequestPlan>& requests() const { return environment_.requests; }
+  // Where the router has sent a request; from start() on.
+  EndpointId prefill_of(RequestId request) const { return router_->prefill_of(request); }
 
  private:
   void plan_requests(const Scenario& scenario, Workload& workload, const StrategyOptions& strategy);

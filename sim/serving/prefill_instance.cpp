@@ -72,7 +72,7 @@ void PrefillInstance::submit(std::size_t worker, RequestId request, EndpointId d
 // A copy of `bytes` in all, an equal part over the PCIe link of each GPU of the worker.
 void PrefillInstance::copy(const Worker& worker, CopyDirection direction, Bytes bytes,
                            const Job& job, std::size_t layer, WaitGroup& group) {
-  const auto parts = static_cast<std::int64_t>(worker.gpus.size());
+  const std::int64_t parts = ranks_of(*env_.request(job.request).transfer.layout, layer, worker);
   for (const GpuId gpu : worker.gpus) {
     CopySpec spec;
     spec.direction = direction;
@@ -176,10 +176,12 @@ Task PrefillInstance::offload(TaskScope&, Job& job, std::size_t l) {
     const std::int64_t first_new = std::max(plan.transfer.cached_tokens, layer.first_token);
     Bytes bytes((plan.prompt_tokens - first_new) * layer.kv_heads * layer.row_bytes);
     if (layer.block_count == 0) bytes = layer.bytes;  // a recurrent state
+    bytes = plan.transfer.wire_bytes(bytes);
+    // Selection metadata is made on the GPU; without GPUDirect it leaves by way of the host too.
+    if (!env_.settings.gpu_direct) bytes += plan.transfer.metadata[l];
     if (bytes.count() > 0) {
       WaitGroup group(env_.loop);
-      copy(job.worker->worker, CopyDirection::device_to_host, plan.transfer.wire_bytes(bytes), job,
-           l, group);
+      copy(job.worker->worker, CopyDirection::device_to_host, bytes, job, l, group);
       co_await group.wait();
     }
   }
@@ -231,9 +233,12 @@ void PrefillInstance::write(Job& job, const WriteBlocks& action) {
     const std::int64_t last = run.first + run.count - 1;
     const std::int64_t length =
         layout.block_offset(run.layer, last) + layout.block_bytes(run.layer, last).count() - begin;
-    write.fragments.push_back({plan.region, begin, length});
+    // A payload of another width is laid out in proportion; fragments add up to the bytes sent.
+    write.fragments.push_back({plan.region, plan.transfer.wire_bytes(Bytes(begin)).count(),
+                               plan.transfer.wire_bytes(run).count()});
     const LayerLayout& layer = layout.layer(run.layer);
-    mask += Bytes(length / (layer.kv_heads * layer.row_bytes));
+    // A recurrent state has no rows to mask.
+    if (layer.row_bytes > 0) mask += Bytes(length / (layer.kv_heads * layer.row_bytes));
   }
   TransferSpec spec;
   spec.mask = mask;
@@ -278,6 +283,7 @@ void PrefillInstance::write(Job& job, const WriteMetadata& action) {
   spec.queue = job.worker->number;
   spec.local_gpu = job.worker->worker.gpus.front();
   spec.remote_gpu = job.decode_gpu;
+  spec.local_memory = env_.settings.gpu_direct ? MemoryKind::gpu : MemoryKind::host;
   spec.remote_memory = env_.settings.gpu_direct ? MemoryKind::gpu : MemoryKind::host;
   spec.bytes = action.bytes;
   spec.metadata = true;
