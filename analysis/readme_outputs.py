@@ -5,9 +5,8 @@
     analysis/readme_outputs.py --check README.md    exit 1 where an output differs
 
 A command is the first line of a fence marked `console`, after `$ `; the rest of the fence is its
-output, errors included. `<!-- output of: COMMAND -->` ... `<!-- end of output -->` holds Markdown
-that a command writes. Commands run at the root of the repository; KVLANE names a binary to use in
-place of ./kvlane, KVLANE_PYTHON an interpreter in place of python3.
+output, errors included. Commands run at the root of the repository; KVLANE names a binary to use in
+place of ./kvlane.
 """
 
 import argparse
@@ -20,13 +19,10 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```console\n\$ (?P<command>.*)\n(?P<output>(?:.*\n)*?)```$", re.MULTILINE)
-INSERT = re.compile(r"^<!-- output of: (?P<command>.*) -->\n(?P<output>(?:.*\n)*?)<!-- end of output -->$",
-                    re.MULTILINE)
 
 
 def run(command):
     actual = command.replace("./kvlane", os.environ.get("KVLANE", "./kvlane"))
-    actual = actual.replace("python3 ", os.environ.get("KVLANE_PYTHON", "python3") + " ")
     done = subprocess.run(["bash", "-c", actual], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
     return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
@@ -36,10 +32,6 @@ def fence(match):
     return f"```console\n$ {match['command']}\n{run(match['command'])}```"
 
 
-def insert(match):
-    return f"<!-- output of: {match['command']} -->\n{run(match['command'])}<!-- end of output -->"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -47,7 +39,7 @@ def main():
     parser.add_argument("file", type=pathlib.Path)
     arguments = parser.parse_args()
     old = arguments.file.read_text(encoding="utf-8")
-    new = INSERT.sub(insert, FENCE.sub(fence, old))
+    new = FENCE.sub(fence, old)
     if not arguments.check:
         arguments.file.write_text(new, encoding="utf-8")
         return 0

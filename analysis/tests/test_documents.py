@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""The scripts that write text for documents."""
+"""readme_outputs.py pastes what commands print, and only that."""
 
-import json
 import os
 import pathlib
 import subprocess
@@ -12,38 +11,16 @@ import unittest
 SCRIPTS = pathlib.Path(__file__).resolve().parent.parent
 
 
-def script(name, *words, stdin="", **environment):
-    return subprocess.run([sys.executable, str(SCRIPTS / name), *map(str, words)], input=stdin,
+def script(name, *words, **environment):
+    return subprocess.run([sys.executable, str(SCRIPTS / name), *map(str, words)],
                           capture_output=True, text=True, check=False, env={**os.environ, **environment})
-
-
-class ClaimsTable(unittest.TestCase):
-    def row(self, reading, ours, claim="TTST full / SmartGen"):
-        return {"claim": claim, "paper": 4.3, "ours": ours, "reading": reading, "why": "because"}
-
-    def test_both_readings_of_ttst_share_a_row(self):
-        rows = [self.row("gap t2 - t1, HATA", 7.98), self.row("from arrival, HATA", 3.77),
-                self.row("gap t2 - t1", 5.95), self.row("from arrival", 3.08),
-                self.row("ratio of all blocks", None, "accuracy")]
-        done = script("claims_table.py", stdin=json.dumps({"schema": "kvlane.paper/1", "rows": rows}))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.splitlines()[2:],
-                         ["| TTST full / SmartGen | HATA | 4.30 | 7.98 | 3.77 |",
-                          "| TTST full / SmartGen |  | 4.30 | 5.95 | 3.08 |",
-                          "| accuracy | ratio of all blocks | 4.30 | – |  |"])
-
-    def test_refuses_what_is_no_claims(self):
-        for text in ("", "[]", '{"schema": "kvlane.result/1"}'):
-            done = script("claims_table.py", stdin=text)
-            self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertEqual(done.stderr.count("\n"), 1)
 
 
 class ReadmeOutputs(unittest.TestCase):
     OLD = ("before\n```console\n$ ./kvlane a b\nold\n\nlines\n```\nbetween\n```sh\n./kvlane untouched\n```\n"
-           "<!-- output of: ./kvlane c | tr c d -->\n<!-- end of output -->\nafter\n")
+           "```console\n$ ./kvlane c | tr c d; ./kvlane e\n```\nafter\n")
     NEW = ("before\n```console\n$ ./kvlane a b\na b\n```\nbetween\n```sh\n./kvlane untouched\n```\n"
-           "<!-- output of: ./kvlane c | tr c d -->\nd\n<!-- end of output -->\nafter\n")
+           "```console\n$ ./kvlane c | tr c d; ./kvlane e\nd\ne\n```\nafter\n")
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
