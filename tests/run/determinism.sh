@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# Stage: the same scenario gives the same bytes: run twice, by g++ and clang, under sanitizers, on one thread and two.
-programs=(build/release/bin/kvlane build/asan-ubsan/bin/kvlane)
-[[ -x build/clang/bin/kvlane ]] && programs+=(build/clang/bin/kvlane)
+# Stage: determinism.sh TREES…: the same scenario gives the same bytes: run twice, by the release tree and the others (g++
+# and clang, under sanitizers), on one thread and two.
+programs=(build/release/bin/kvlane)
+for tree; do programs+=("build/$tree/bin/kvlane"); done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0

@@ -2,12 +2,12 @@
 # Stage: every fuzzer replays its corpus (tests/fuzz/corpus/NAME); one whose program differs from the last green run
 # also searches for KVLANE_FUZZ_SECONDS (default 15), from a fixed seed, so that what CI finds can be found again.
 mapfile -t fuzzers < <(cd tests/fuzz && ls -- *_target.cpp | sed 's/_target\.cpp$//')
-build_tree fuzz "${fuzzers[@]/#/fuzz_}"
+build_tree asan-clang "${fuzzers[@]/#/fuzz_}"
 green=build/checked/fuzz
 mkdir -p "$green"
 status=0
 for name in "${fuzzers[@]}"; do
-  fuzzer=build/fuzz/tests/fuzz/fuzz_$name
+  fuzzer=build/asan-clang/tests/fuzz/fuzz_$name
   corpus=tests/fuzz/corpus/$name
   if [[ ! -d $corpus ]]; then
     echo "$name: no corpus in $corpus"
@@ -16,7 +16,7 @@ for name in "${fuzzers[@]}"; do
   fi
   log=$(mktemp)
   key=$(sha256sum <"$fuzzer" | cut -c1-40)
-  found=$PWD/build/fuzz/found-$name
+  found=$PWD/build/found-$name
   mkdir -p "$found"
   progress "kvlane: fuzz $name"
   if ! "$fuzzer" -runs=0 -timeout=10 -artifact_prefix="$found/" "$corpus" >"$log" 2>&1; then
