@@ -143,7 +143,7 @@ TEST_CASE("DynoSim, idle: TTFT is prefill + V/B + a step for both") {
     const Scenario scenario = scenario_of(c);
     const StrategyResult ours = run(scenario);
     const double step = ours.ttft_parts_s.step;
-    const double wire = ours.ttft_s.mean - ours.prefill_s - step;
+    const double wire = ours.ttft_s.mean - ours.ttft_parts_s.prefill - step;
 
     // The closed form. V is their bytes a token to the byte.
     const double kv = kv_bytes(c, scenario);
@@ -171,7 +171,7 @@ TEST_CASE("DynoSim, idle: TTFT is prefill + V/B + a step for both") {
     // norms and activations (a share of GEMM time), and in a step the launch of each attention and
     // the host's part of an iteration. Chunked prefill at 32768 tokens is theirs only: no bound on
     // TTFT there.
-    const double prefill_ratio = ours.prefill_s / their_prefill;
+    const double prefill_ratio = ours.ttft_parts_s.prefill / their_prefill;
     CHECK(prefill_ratio > 1 - gpu.gemm_p90);
     CHECK(prefill_ratio < 1 + gpu.gemm_p90 + spec.other_share);
     const double launches =
@@ -237,7 +237,7 @@ TEST_CASE("DynoSim's link is not shared; ours is") {
   const auto wire = [](int requests) {
     const StrategyResult r =
         run({"llama-3.1-8b", "h100", 4096, 1.25, "decode_recompute", requests});
-    return r.ttft_s.mean - r.prefill_s - r.ttft_parts_s.step;
+    return r.ttft_s.mean - r.ttft_parts_s.prefill - r.ttft_parts_s.step;
   };
   const double one = wire(1);
   for (const int n : {2, 4}) CHECK(std::abs(wire(n) - n * one) < 1e-9);
