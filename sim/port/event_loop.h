@@ -1,7 +1,7 @@
 #pragma once
 // The clock and the queue behind which a world lives: virtual (sim/des) or wall clock.
 // Callbacks run from run(), never inside schedule_at(); equal times run in the order in which they
-// were scheduled. One thread.
+// were scheduled. now() stands still inside a callback, on a wall clock too. One thread.
 
 #include <cstdint>
 
@@ -42,6 +42,7 @@ class EventLoop {
   virtual void run() = 0;
 
   TimerId schedule_after(Duration delay, Callback callback) {
+    if (delay > TimePoint::max() - now()) throw TimeRangeError("an event");
     return schedule_at(now() + delay, callback);
   }
 };

@@ -172,7 +172,8 @@ TEST_CASE("on demand: read asks for every row, send for an index and a run a kv 
   }
   CHECK(bytes[0] == bytes[1]);
   CHECK(control[0] - control[1] == index_bytes);
-  CHECK(control[1] == 2 * 64);  // announcement and release
+  // Announcement, release, and a byte of mask for each token of 2 layers and 178 blocks.
+  CHECK(control[1] == 2 * 64 + 2 * 1000 + 178 * 10);
 }
 
 TEST_CASE("infinigen selects a layer ahead: rows load behind attention") {

@@ -17,6 +17,7 @@ using namespace literals;
 using namespace test;
 
 constexpr double kExact = 1e-9;
+constexpr double kLayer = 1.001e-3;  // 1 MB and a byte of mask a token, at 8 Gbit/s
 
 void check_near(double value, double expected, double tolerance = kExact) {
   CHECK_MESSAGE(std::abs(value - expected) <= tolerance, value, " is not ", expected);
@@ -91,7 +92,7 @@ TEST_CASE("without GPUDirect, what belongs in GPU memory crosses PCIe after it h
   StrategyOptions options = pull();
   Bench bench(s);
   const double direct = to_seconds(bench.run(options).times[0].ttst());
-  check_near(direct, 4e-3 + 64e-9 + 1e-3);
+  check_near(direct, 4 * kLayer + 64e-9 + 1e-3);
   options.gdr = false;
   Records records;
   check_near(to_seconds(bench.run(options, {}, &records).times[0].ttst()), direct + 0.5e-3);
@@ -102,7 +103,7 @@ TEST_CASE("without GPUDirect, what belongs in GPU memory crosses PCIe after it h
   // A narrow PCIe link is the path's bottleneck with GPUDirect: 4 MB at 4 Gbit/s.
   s.instances[1].gpu.pcie_h2d = 4_Gbps;
   options.gdr = true;
-  check_near(to_seconds(Bench(s).run(options).times[0].ttst()), 8e-3 + 64e-9 + 1e-3);
+  check_near(to_seconds(Bench(s).run(options).times[0].ttst()), 8 * kLayer + 64e-9 + 1e-3);
 }
 
 TEST_CASE("offload to host memory precedes the wire") {
@@ -111,11 +112,12 @@ TEST_CASE("offload to host memory precedes the wire") {
   Scenario s = round_scenario(4, 1, 8_Gbps, {0.5e-3, 0, 1e-3});
   s.instances[0].gpu.pcie_d2h = 16_Gbps;
   check_near(to_seconds(Bench(s).run(strategy(PolicyKind::full_dense)).times[0].ttst()),
-             3e-3 + 64e-9 + 1e-3);
+             1e-3 + 4 * kLayer - 2e-3 + 64e-9 + 1e-3);
   // In GPU memory there is nothing to offload.
   StrategyOptions in_gpu = strategy(PolicyKind::full_dense);
   in_gpu.kv_placement = KvPlacement::gpu;
-  check_near(to_seconds(Bench(s).run(in_gpu).times[0].ttst()), 2.5e-3 + 64e-9 + 1e-3);
+  check_near(to_seconds(Bench(s).run(in_gpu).times[0].ttst()),
+             0.5e-3 + 4 * kLayer - 2e-3 + 64e-9 + 1e-3);
 }
 
 TEST_CASE("tensor parallelism: heads, KV and PCIe divide, collectives are paid, bytes stay") {
@@ -133,7 +135,8 @@ TEST_CASE("tensor parallelism: heads, KV and PCIe divide, collectives are paid, 
   // The LM head pays one all-reduce too, in prefill and in a step.
   check_near(to_seconds(run.times[0].ttft()), 4 * 0.7e-3 + 1e-4);
   // Pull starts when the last layer is offloaded: 0.25 ms after its compute, 0.15 ms after token 1.
-  check_near(to_seconds(run.times[0].ttst()), 0.15e-3 + 4e-3 + 1e-3 + 4 * 0.2e-3 + 1e-4, 1e-7);
+  check_near(to_seconds(run.times[0].ttst()), 0.15e-3 + 4 * kLayer + 1e-3 + 4 * 0.2e-3 + 1e-4,
+             1e-7);
   CHECK(run.lane_bytes[index(Lane::proactive)].count() == 4'000'000);
   // Same degree at both sides: a layer is one piece. Degrees that differ: as many as the finer has.
   const auto pieces = [](const Records& r) {
@@ -143,11 +146,27 @@ TEST_CASE("tensor parallelism: heads, KV and PCIe divide, collectives are paid, 
     }
     return most;
   };
-  CHECK(pieces(records) == 1);
+  CHECK(pieces(records) == 1 + 1);  // and the mask update
   s.instances[1].gpus = s.instances[1].tp = 1;
   Records cut;
   Bench(s).run(pull(), {}, &cut);
-  CHECK(pieces(cut) == 2);
+  CHECK(pieces(cut) == 2 + 1);
+}
+
+TEST_CASE("a recurrent state moves whole, without rows and mask") {
+  Scenario s = round_scenario(4, 1, 8_Gbps, {0.5e-3, 0, 1e-3});
+  LayerSpec& linear = s.model.layers[3];
+  linear.attention = AttentionKind::linear;
+  linear.kv_heads = linear.k_width = linear.v_width = 0;
+  linear.state = Bytes(300'000);
+  for (const PolicyKind policy : {PolicyKind::full, PolicyKind::smartgen}) {
+    StrategyOptions options = strategy(policy);
+    options.budget = 1;
+    options.speculative = false;
+    const StrategyRun run = Bench(s).run(options);
+    CHECK(run.lane_bytes[index(Lane::proactive)].count() == 3'300'000);
+    CHECK(run.times[0].tokens.size() == 3);
+  }
 }
 
 TEST_CASE("several decode workers behind one port: each serves its own batch") {

@@ -1,5 +1,6 @@
 // Closed forms of transfers through the whole simulator. 8 Gbit/s = 1 MB a millisecond; a layer of
-// a prompt is 1 MB. Announcing a request costs 64 B = 64 ns of the port, with priority over KV.
+// a prompt is 1 MB (and 1 kB of mask update). Announcing a request costs 64 B = 64 ns of the port,
+// with priority over KV.
 
 #include <doctest/doctest.h>
 
@@ -14,6 +15,8 @@ using namespace literals;
 using namespace test;
 
 constexpr Duration kControl = 64_ns;
+// A layer on the wire: 1 MB and the update of its mask, one byte a token.
+constexpr double kLayer = 1.001e-3;
 constexpr double kExact = 1e-9;  // seconds: kernels that cost nothing take a picosecond each
 
 double ttst(const StrategyRun& run, std::size_t request = 0) {
@@ -50,7 +53,7 @@ TEST_CASE("full: layers overlap prefill; the slower of compute and wire sets the
   for (const double c : {0.25e-3, 1.5e-3}) {
     Bench bench(round_scenario(4, 1, 8_Gbps, {c, 0, step}));
     const StrategyRun run = bench.run(strategy(PolicyKind::full_dense));
-    const double last = c < 1e-3 ? c + 4 * 1e-3 + to_seconds(kControl) : 4 * c + 1e-3;
+    const double last = c < 1e-3 ? c + 4 * kLayer + to_seconds(kControl) : 4 * c + kLayer;
     check_near(ttft(run), 4 * c);
     // In the compute-bound case the announcement takes its 64 ns from the last layer.
     check_near(ttst(run), last - 4 * c + step + (c < 1e-3 ? 0 : to_seconds(kControl)));
@@ -62,7 +65,7 @@ TEST_CASE("full, overlap none: the second token comes after T_p + V/B and a step
   const double step = 3e-3;
   Bench bench(round_scenario(4, 1, 8_Gbps, {0.5e-3, 0, step}));
   const StrategyRun run = bench.run(pull());
-  check_near(second_token(run), 4 * 0.5e-3 + 4e-3 + to_seconds(kControl) + step);
+  check_near(second_token(run), 4 * 0.5e-3 + 4 * kLayer + to_seconds(kControl) + step);
   // Layer-wise sending is the same bytes, and hides all but the first layer's compute.
   const StrategyRun layered = bench.run(strategy(PolicyKind::full_dense));
   CHECK(kv_bytes(layered) == kv_bytes(run));
@@ -74,9 +77,9 @@ TEST_CASE("bandwidth moves the second token by V/B") {
     Bench bench(round_scenario(4, 1, rate, {0.5e-3, 0, 1e-3}));
     return ttst(bench.run(pull()));
   };
-  // V = 4 MB: 4 ms at 8 Gbit/s, 8 ms at 4, 2 ms at 16; the announcement shrinks alike.
-  check_near(at(4_Gbps) - at(8_Gbps), 4e-3 + 64e-9);
-  check_near(at(8_Gbps) - at(16_Gbps), 2e-3 + 32e-9);
+  // V = 4.004 MB: 4.004 ms at 8 Gbit/s, 8 ms at 4, 2 ms at 16; the announcement shrinks alike.
+  check_near(at(4_Gbps) - at(8_Gbps), 4 * kLayer + 64e-9);
+  check_near(at(8_Gbps) - at(16_Gbps), 2 * kLayer + 32e-9);
 }
 
 TEST_CASE("two transfers that share a port take twice as long as one alone") {
@@ -86,18 +89,18 @@ TEST_CASE("two transfers that share a port take twice as long as one alone") {
   };
   const StrategyRun one = run(1);
   const StrategyRun two = run(2);
-  check_near(ttst(one), 4e-3 + 64e-9 + 1e-3);
-  for (const std::size_t r : {0U, 1U}) check_near(ttst(two, r), 8e-3 + 2 * 64e-9 + 1e-3);
+  check_near(ttst(one), 4 * kLayer + 64e-9 + 1e-3);
+  for (const std::size_t r : {0U, 1U}) check_near(ttst(two, r), 8 * kLayer + 2 * 64e-9 + 1e-3);
   // What sharing added is called queue, what the bytes need alone wire.
   const TtstCauses causes = ttst_causes(two.times[1], true, 1_ms);
   check_near(to_seconds(causes.wire), 4e-3);
-  check_near(to_seconds(causes.queue), 4e-3 + 2 * 64e-9);
+  check_near(to_seconds(causes.wire + causes.queue), 8 * kLayer + 2 * 64e-9);
 }
 
 TEST_CASE("incast: six prompts into one port take six times V/B") {
   Bench bench(round_scenario(4, 6, 8_Gbps, {0.5e-3, 0, 1e-3}));
   const StrategyRun run = bench.run(pull());
-  for (std::size_t r = 0; r < 6; ++r) check_near(ttst(run, r), 6 * 4e-3 + 6 * 64e-9 + 1e-3);
+  for (std::size_t r = 0; r < 6; ++r) check_near(ttst(run, r), 6 * 4 * kLayer + 6 * 64e-9 + 1e-3);
   CHECK(kv_bytes(run) == 6 * 4'000'000);
 }
 
@@ -109,7 +112,7 @@ TEST_CASE("prefill port and decode port: the narrower one decides") {
   s.instances[0].gpus = 2;
   s.instances[1].nic.rate = 32_Gbps;
   const StrategyRun run = Bench(s).run(pull());
-  for (const std::size_t r : {0U, 1U}) check_near(ttst(run, r), 8e-3 + 2 * 64e-9 + 1e-3);
+  for (const std::size_t r : {0U, 1U}) check_near(ttst(run, r), 8 * kLayer + 2 * 64e-9 + 1e-3);
 }
 
 TEST_CASE("HACK: bytes on the wire of every layer") {
@@ -148,10 +151,11 @@ TEST_CASE("quantised payloads: bytes on the wire") {
 TEST_CASE("full: total = layout + metadata + control") {
   Bench bench(round_scenario(4, 3, 8_Gbps, {0.5e-3, 0, 1e-3}));
   const StrategyRun run = bench.run(strategy(PolicyKind::full));
-  // 2 of 4 layers select: 10 % of their 2 MB a request. An announcement and a release each.
+  // 2 of 4 layers select: 10 % of their 2 MB a request. An announcement, a release and
+  // 4 kB of mask updates each.
   CHECK(run.lane_bytes[index(Lane::proactive)].count() == 3 * 4'000'000);
   CHECK(run.metadata.count() == 3 * 200'000);
-  CHECK(run.lane_bytes[index(Lane::control)].count() == 3 * 2 * 64);
+  CHECK(run.lane_bytes[index(Lane::control)].count() == 3 * (2 * 64 + 4 * 1000));
   CHECK(run.lane_bytes[index(Lane::on_demand)].count() == 0);
   CHECK(run.lane_bytes[index(Lane::speculative)].count() == 0);
 }
@@ -195,13 +199,13 @@ TEST_CASE("mandatory bytes beyond the budget are sent and show up in the time to
   const StrategyRun run = bench.run(options);
   CHECK(run.lane_bytes[index(Lane::proactive)].count() == 2'000'000);
   check_near(to_seconds(run.times[0].data_ready - run.times[0].tokens[0]),
-             0.1e-3 + 2.6e-3 + 64e-9 - 0.8e-3);
+             0.1e-3 + 2.602e-3 + 64e-9 - 0.8e-3);
 }
 
 TEST_CASE("early prefix: what is cached leaves before its layer is computed") {
   // Half of the prompt is cached: its 2 MB go at time 0 and take 2 ms; computing takes 4 x 1 ms.
   // Each layer's other half (0.5 ms) then follows its compute: last byte at 4.5 ms. Without early
-  // prefix a layer's whole 1 ms follows it: 5 ms.
+  // prefix the first layer leaves at 1 ms and the wire never rests: 5.004 ms.
   Scenario s = round_scenario(4, 1, 8_Gbps, {1e-3, 0, 1e-3});
   s.prompts[0].prefix_hit = 0.5;
   Bench bench(s);
@@ -209,8 +213,8 @@ TEST_CASE("early prefix: what is cached leaves before its layer is computed") {
   const double late = ttst(bench.run(options));
   options.early_prefix = true;
   const StrategyRun early = bench.run(options);
-  check_near(late, 1e-3 + 1e-3 + 64e-9);
-  check_near(ttst(early), 0.5e-3 + 1e-3 + 64e-9);
+  check_near(late, 1e-3 + 4 * kLayer - 4e-3 + 1e-3 + 64e-9);
+  check_near(ttst(early), kLayer / 2 + 1e-3 + 64e-9);
   CHECK(kv_bytes(early) == 4'000'000);
 }
 
@@ -221,7 +225,7 @@ TEST_CASE("first_token: the transfer is on the second token, or on the first") {
     s.serving.first_token = who;
     return Bench(s).run(pull());
   };
-  const double wire = 4e-3 + 64e-9;
+  const double wire = 4 * kLayer + 64e-9;
   const StrategyRun prefill = run(FirstToken::prefill);
   check_near(ttft(prefill), 2e-3);
   check_near(ttst(prefill), wire + 3e-3);
