@@ -1,7 +1,7 @@
 # Included by the suite's CTestTestfile.cmake: reads the test lists of the build trees in KVLANE_TREES and declares each
 # test as TREE/NAME behind the fixture that builds the tree. ctest runs this file, so only its own commands and plain
-# CMake exist. Labels steer: `threads` runs under ThreadSanitizer too, `lint` runs in the release tree only,
-# `no-sanitizers` leaves a test out of the sanitizer trees.
+# CMake exist. Labels steer: `threads` runs under ThreadSanitizer too, `lint` and `analysis` run in the release tree
+# only, `no-sanitizers` leaves a test out of the sanitizer trees.
 
 cmake_policy(VERSION 3.22)
 
@@ -64,7 +64,7 @@ function(declare_tree tree)
         endif()
       endforeach()
     endif()
-    if(NOT tree STREQUAL "release" AND "lint" IN_LIST labels)
+    if(NOT tree STREQUAL "release" AND ("lint" IN_LIST labels OR "analysis" IN_LIST labels))
       set(wanted FALSE)
     endif()
     if(tree MATCHES "san" AND "no-sanitizers" IN_LIST labels)
