@@ -8,6 +8,8 @@
 #include <compare>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
+#include <string>
 
 #include "sim/base/check.h"
 
@@ -27,13 +29,25 @@ using TimePoint = RunClock::time_point;
 
 inline constexpr TimePoint kNever = TimePoint::max();
 
+// A time beyond the clock's 106 days: not a broken invariant, but a run that nobody waits for.
+class TimeRangeError : public std::runtime_error {
+ public:
+  explicit TimeRangeError(const std::string& what)
+      : std::runtime_error(what + ": beyond the clock's range of 106 days") {}
+};
+
 constexpr double to_seconds(Duration d) { return static_cast<double>(d.count()) * 1e-12; }
 constexpr double to_seconds(TimePoint t) { return to_seconds(t.time_since_epoch()); }
 
-// Rounds up, so that work of any size takes time; throws std::logic_error outside the range.
+inline TimePoint later(TimePoint time, Duration delay) {
+  if (delay > TimePoint::max() - time) throw TimeRangeError("a sum of delays");
+  return time + delay;
+}
+
+// Rounds up, so that work of any size takes time; TimeRangeError outside the range.
 inline Duration seconds_to_duration(double seconds) {
   const double ps = std::ceil(seconds * 1e12);
-  KVLANE_CHECK(ps >= -9.2e18 && ps <= 9.2e18, "time out of range: {} s", seconds);
+  if (!(ps >= -9.2e18 && ps <= 9.2e18)) throw TimeRangeError(fmt::format("{} s", seconds));
   return Duration(static_cast<std::int64_t>(ps));
 }
 
@@ -82,14 +96,17 @@ class Bandwidth {
 };
 
 // Time that `size` needs at `rate`, rounded up to a picosecond; 128-bit inside, so that no size
-// overflows. An unlimited rate takes no time; a zero rate is a broken invariant.
+// overflows (TimeRangeError when the time does). An unlimited rate takes no time; a zero rate is a
+// broken invariant.
 inline Duration serialization_delay(Bytes size, Bandwidth rate) {
   if (rate.is_unlimited()) return Duration::zero();
   KVLANE_CHECK(rate.bits_per_sec() > 0, "rate must be positive");
   __extension__ using int128 = __int128;
   const int128 bits = static_cast<int128>(size.count()) * 8;
   const int128 ps = (bits * 1'000'000'000'000 + rate.bits_per_sec() - 1) / rate.bits_per_sec();
-  KVLANE_CHECK(ps <= std::numeric_limits<std::int64_t>::max(), "transfer time out of range");
+  if (ps > std::numeric_limits<std::int64_t>::max()) {
+    throw TimeRangeError(fmt::format("{} bytes at {} bit/s", size.count(), rate.bits_per_sec()));
+  }
   return Duration(static_cast<std::int64_t>(ps));
 }
 

@@ -384,6 +384,8 @@ std::vector<Reading> paper_readings() {
            s.order = PushOrder::own_queries_profile;
          }
        })},
+      {"gather_chunks", "local rows are copied while the next are collected, in 8 pieces",
+       [](Scenario& s) { s.serving.gather_chunks = 8; }},
       {"no_priority", "the NIC does not prioritise lanes",
        [](Scenario& s) {
          for (InstanceGroup& group : s.instances) group.nic.lane_priority = false;

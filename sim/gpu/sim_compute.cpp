@@ -146,7 +146,7 @@ void SimCompute::post(GpuId id, Stream stream, const Work& work, Callback comple
   const Duration length = s.duration(gpu, work);
   StreamState& queue = gpu.streams[static_cast<std::size_t>(stream)];
   record.begin = std::max(queue.free_at, s.loop.now());
-  record.end = record.begin + length;
+  record.end = later(record.begin, length);
   queue.free_at = record.end;
   queue.posted += length;
   if (s.trace != nullptr) s.trace->record(record);

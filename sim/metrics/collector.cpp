@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/check.h"
+#include "sim/port/compute.h"
 
 namespace kvlane {
 namespace {
@@ -28,6 +29,7 @@ void MetricsCollector::record(const TraceRecord& r) {
   hash_ = mix(hash_, word(r.bytes.count()) ^ word(r.value) << 20U);
   hash_ = mix(hash_, word(r.request.value()) | word(r.layer.value()) << 32U);
 
+  last_activity_ = std::max(last_activity_, r.end);
   if (r.kind == TraceKind::transfer) {
     if (r.metadata) {
       metadata_ += r.bytes;
@@ -54,6 +56,12 @@ void MetricsCollector::record(const TraceRecord& r) {
       break;
     case TraceKind::prefill_started:
       t.prefill_started = r.begin;
+      break;
+    case TraceKind::compute:
+      if (r.detail == static_cast<std::uint8_t>(WorkKind::prefill_layer)) {
+        if (t.layers_begin == kNever) t.layers_begin = r.begin;
+        t.layers_end = r.end;
+      }
       break;
     case TraceKind::layer_handed_over:
       t.handed_over = std::max(t.handed_over, r.begin);
@@ -93,6 +101,11 @@ void MetricsCollector::record(const TraceRecord& r) {
     default:
       break;
   }
+}
+
+bool MetricsCollector::finished() const {
+  return std::all_of(requests_.begin(), requests_.end(),
+                     [](const Request& r) { return r.times.tokens.size() >= 2; });
 }
 
 std::vector<RequestTimes> MetricsCollector::request_times(

@@ -37,7 +37,9 @@ class MetricsCollector final : public TraceSink {
   // run.
   std::optional<std::int64_t> local_after() const;
   std::int64_t switched_to_full() const { return switched_; }  // requests, by auto-switch
-  TimePoint end() const { return end_; }                       // last token
+  bool finished() const;  // every request has at least two tokens
+  TimePoint last_activity() const { return last_activity_; }  // of any record
+  TimePoint end() const { return end_; }                      // last token
   std::uint64_t hash() const { return hash_; }
 
  private:
@@ -59,6 +61,7 @@ class MetricsCollector final : public TraceSink {
   TimePoint first_kv_ = kNever;
   TimePoint last_kv_{};
   TimePoint end_{};
+  TimePoint last_activity_{};
   std::int64_t switched_ = 0;
   std::vector<std::int64_t> selected_, remote_;  // by step
   std::uint64_t hash_ = 0xcbf29ce484222325ULL;

@@ -15,12 +15,14 @@ namespace kvlane {
 struct RequestTimes {
   TimePoint arrived{};
   TimePoint prefill_started{};
-  TimePoint prefill_finished{};
-  TimePoint handed_over{};        // the last layer
-  TimePoint data_ready{};         // all that decoding waits for is there
-  TimePoint joined{};             // its first decode iteration begins
-  Duration wire_alone{0};         // what the bytes missing at hand-over need at line rate
-  std::vector<TimePoint> tokens;  // t_1, t_2, ...
+  TimePoint layers_begin = kNever;  // computing of the first prefill layer
+  TimePoint layers_end{};           // and the end of the last
+  TimePoint prefill_finished{};     // token 1 is known at the prefill side
+  TimePoint handed_over{};          // the last layer
+  TimePoint data_ready{};           // all that decoding waits for is there
+  TimePoint joined{};               // its first decode iteration begins
+  Duration wire_alone{0};           // what the bytes missing at hand-over need at line rate
+  std::vector<TimePoint> tokens;    // t_1, t_2, ...
 
   Duration ttft() const { return tokens[0] - arrived; }
   Duration ttst() const { return tokens[1] - tokens[0]; }

@@ -315,8 +315,8 @@ TransferId SimTransport::post(const TransferSpec& spec, Callback completion) {
   t.message.runs = {};
   t.runs.assign(spec.message.runs.begin(), spec.message.runs.end());
   t.completion = completion;
-  poster.cpu_free = std::max(poster.cpu_free, s.loop.now()) + poster.nic.per_doorbell +
-                    t.work_requests * poster.nic.per_message;
+  poster.cpu_free = later(std::max(poster.cpu_free, s.loop.now()),
+                          poster.nic.per_doorbell + t.work_requests * poster.nic.per_message);
   t.posted_at = poster.cpu_free;
 
   const std::uint64_t id = t.id;

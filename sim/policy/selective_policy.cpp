@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/base/check.h"
+#include "sim/kv/budget.h"
 
 namespace kvlane {
 
@@ -40,19 +41,18 @@ void SelectivePolicy::choose(const PrefillStarted& started) {
   const StrategyOptions& options = *plan_.options;
   if (options.order == PushOrder::none) return;
   const Bytes all = plan_.wire_bytes(layout.total_bytes());
-  double share = 1;
-  if (options.budget) {
-    share = *options.budget;
-  } else if (const Duration full = serialization_delay(all, started.bandwidth); full.count() > 0) {
-    const auto layers = static_cast<double>(layout.layer_count());
-    share = to_seconds(started.prefill) / to_seconds(full) * (layers - 1) / layers;
-  }
-  double left = std::min(share, 1.0) * static_cast<double>(all.count());
-  left -= static_cast<double>(plan_.wire_bytes(layout.dense_bytes()).count());
+  const Bytes budget =
+      options.budget
+          ? Bytes(static_cast<std::int64_t>(*options.budget * static_cast<double>(all.count())))
+          : proactive_bytes(layout.layer_count(), all, started.prefill,
+                            serialization_delay(all, started.bandwidth));
+  Bytes mandatory = plan_.wire_bytes(layout.dense_bytes());
   if (options.budget_counts == BudgetCounts::metadata_inside) {
-    for (const Bytes bytes : plan_.metadata) left -= static_cast<double>(bytes.count());
+    for (const Bytes bytes : plan_.metadata) mandatory += bytes;
   }
-  if (share >= 1) left = static_cast<double>(all.count());  // everything hides: nothing is left out
+  // A budget of everything leaves nothing out, whatever the metadata take.
+  double left = static_cast<double>(
+      (budget >= all ? all : split_budget(budget, mandatory).free).count());
   for (const BlockRef ref : plan_.order->blocks) {
     const double bytes =
         static_cast<double>(layout.block_bytes(ref.layer, ref.block).count()) * plan_.wire_ratio;

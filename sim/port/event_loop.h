@@ -42,8 +42,7 @@ class EventLoop {
   virtual void run() = 0;
 
   TimerId schedule_after(Duration delay, Callback callback) {
-    if (delay > TimePoint::max() - now()) throw TimeRangeError("an event");
-    return schedule_at(now() + delay, callback);
+    return schedule_at(later(now(), delay), callback);
   }
 };
 

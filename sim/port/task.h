@@ -44,6 +44,7 @@ class Task {
   struct promise_type {
     TaskScope* scope = nullptr;
     std::size_t slot = 0;
+    bool failed = false;
 
     template <class... Rest>
     explicit promise_type(TaskScope& owner, Rest&&...) : scope(&owner) {}
@@ -65,9 +66,17 @@ class Task {
       return {};
     }
     std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
+    // A frame that ended in an exception stays: operations in flight still point into it.
+    struct Final {
+      bool failed;
+      bool await_ready() const noexcept { return !failed; }
+      void await_suspend(std::coroutine_handle<>) const noexcept {}
+      void await_resume() const noexcept {}
+    };
+    Final final_suspend() noexcept { return {failed}; }
     void return_void() noexcept {}
     void unhandled_exception() noexcept {
+      failed = true;
       if (!scope->error_) scope->error_ = std::current_exception();
     }
   };

@@ -33,6 +33,7 @@ ServingSettings settings_of(const Scenario& scenario, const StrategyOptions& opt
   s.hack_partition = static_cast<std::int32_t>(options.hack_partition);
   s.router_hop = scenario.serving.router_hop;
   s.allocate = scenario.serving.allocate;
+  s.gather_chunks = scenario.serving.gather_chunks;
   s.idle_poll = scenario.serving.idle_poll;
   s.gpu_direct = options.gdr.value_or(true);
   int smallest = 1 << 30;

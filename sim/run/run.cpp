@@ -177,9 +177,9 @@ StrategyResult ScenarioRun::summarise(const StrategyOptions& options,
       ttft.back().push_back(to_seconds(t.ttft()));
       ttst.back().push_back(to_seconds(t.ttst()));
       second.back().push_back(to_seconds(t.second_token()));
-      stall.back().push_back(to_seconds(t.ttst()) - to_seconds(b.ttst()));
+      stall.back().push_back(to_seconds(t.ttst() - b.ttst()));
       jct.back().push_back(to_seconds(t.jct()));
-      prefill.push_back(to_seconds(t.prefill_finished - t.prefill_started));
+      prefill.push_back(to_seconds(t.layers_end - t.layers_begin));
       double gaps = 0;
       for (std::size_t k = 2; k < t.tokens.size(); ++k) {
         tbt.back().push_back(to_seconds(t.tokens[k] - t.tokens[k - 1]));
@@ -253,6 +253,8 @@ StrategyResult ScenarioRun::summarise(const StrategyOptions& options,
   double price = 0;
   bool priced = true;
   for (const InstanceGroup& group : scenario_.instances) {
+    // Colocated serving needs no decode instances.
+    if (options.policy == PolicyKind::colocated && group.role == Role::decode) continue;
     priced = priced && group.price_per_hour.has_value();
     price += static_cast<double>(group.count) * group.price_per_hour.value_or(0);
   }
@@ -294,6 +296,10 @@ void ScenarioRun::add_warnings(Result& result) const {
     result.warnings.push_back(scenario_.model.name + ": " + assumption);
   }
   for (const std::string& warning : scenario_.warnings) result.warnings.push_back(warning);
+  if (scenario_.output_tokens < 3) {
+    result.warnings.push_back(
+        "output_tokens 2: there is no gap after the second token, tbt says 0");
+  }
 }
 
 Result ScenarioRun::run() {

@@ -8,8 +8,9 @@ namespace kvlane {
 StrategyOptions ideal_of(const StrategyOptions& options) {
   StrategyOptions ideal;
   ideal.name = "ideal of " + options.name;
-  const bool keeps_policy =
-      options.policy == PolicyKind::hack || options.policy == PolicyKind::full_dense;
+  const bool keeps_policy = options.policy == PolicyKind::hack ||
+                            options.policy == PolicyKind::full_dense ||
+                            options.policy == PolicyKind::colocated;
   ideal.policy = keeps_policy ? options.policy : PolicyKind::full;
   ideal.payload = options.payload;
   ideal.hack_select = options.hack_select;
@@ -17,15 +18,16 @@ StrategyOptions ideal_of(const StrategyOptions& options) {
   ideal.kv_placement = options.kv_placement;
   ideal.selection = options.selection;
   ideal.gdr = options.gdr;
+  ideal.early_prefix = options.early_prefix;  // saves PCIe at the end, whatever the link
   return ideal;
 }
 
 std::string ideal_key(const StrategyOptions& o) {
-  return fmt::format("{} {} {} {} {} {} {}", static_cast<int>(o.policy),
+  return fmt::format("{} {} {} {} {} {} {} {}", static_cast<int>(o.policy),
                      static_cast<int>(o.payload), static_cast<int>(o.hack_select), o.hack_partition,
                      o.kv_placement ? static_cast<int>(*o.kv_placement) : -1,
                      o.selection ? static_cast<int>(*o.selection) : -1,
-                     o.gdr ? static_cast<int>(*o.gdr) : -1);
+                     o.gdr ? static_cast<int>(*o.gdr) : -1, o.early_prefix);
 }
 
 StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
@@ -50,17 +52,16 @@ StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
   world.loop().run();
   deployment.rethrow();
 
-  StrategyRun run;
-  try {
-    run.times = metrics.request_times(
-        [&](EndpointId from, EndpointId to) { return world.path(from, to); },
-        [&](EndpointId from, EndpointId to) { return world.latency(from, to); });
-  } catch (const std::logic_error&) {
-    if (scenario.link_events.empty()) throw;
-    throw RunError(fmt::format(
-        "{}: strategy {} cannot finish: a link of network.events stays down while requests wait",
-        scenario.name, options.name));
+  if (!metrics.finished()) {
+    throw RunError(fmt::format("{}: strategy {} cannot finish: {}", scenario.name, options.name,
+                               scenario.link_events.empty()
+                                   ? "a transfer would last beyond the clock's range of 106 days"
+                                   : "a link of network.events stays down while requests wait"));
   }
+  StrategyRun run;
+  run.times = metrics.request_times(
+      [&](EndpointId from, EndpointId to) { return world.line_rate(from, to); },
+      [&](EndpointId from, EndpointId to) { return world.latency(from, to); });
   run.lane_bytes = metrics.lane_bytes();
   run.metadata = metrics.metadata_bytes();
   run.transfer = metrics.transfer_time();
@@ -68,7 +69,7 @@ StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
   run.local_after = metrics.local_after();
   run.end = metrics.end();
   run.switched_to_full = metrics.switched_to_full();
-  run.utilisation = world.utilisation(world.loop().now());
+  run.utilisation = world.utilisation(metrics.last_activity());
   run.hash = metrics.hash();
   run.events = world.loop().executed();
   if (attends_to_all(options)) {

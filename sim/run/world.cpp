@@ -11,14 +11,6 @@ constexpr const char* kDefaultSwitch = "switch";
 
 }  // namespace
 
-std::vector<std::string> member_names(const InstanceGroup& group) {
-  if (group.count == 1) return {group.name};
-  std::vector<std::string> names;
-  for (std::int64_t i = 0; i < group.count; ++i)
-    names.push_back(fmt::format("{}-{}", group.name, i));
-  return names;
-}
-
 std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenario) {
   std::vector<std::unique_ptr<CostModel>> models;
   for (const InstanceGroup& group : scenario.instances) {
@@ -37,7 +29,7 @@ SimWorld::SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<C
       transport_(loop_, network_, topology_, &trace),
       compute_(loop_, network_, &trace) {
   for (std::size_t g = 0; g < scenario_.instances.size(); ++g) {
-    for (const std::string& name : member_names(scenario_.instances[g])) {
+    for (const std::string& name : instance_names(scenario_.instances[g])) {
       Instance instance;
       instance.group = g;
       instance.name = name;
@@ -56,6 +48,19 @@ Bandwidth SimWorld::scaled(Bandwidth rate, LinkSpeed speed) const {
   return speed.scale == 1 ? rate : rate.scaled(speed.scale);
 }
 
+// A group's name stands for each of its members.
+std::vector<NodeId> SimWorld::nodes_of(const std::string& name) const {
+  const std::vector<std::string> members = end_names(scenario_, name);
+  std::vector<NodeId> found;
+  for (const std::string& member : members) {
+    for (const auto& [node, id] : nodes_) {
+      if (node == member) found.push_back(id);
+    }
+  }
+  KVLANE_CHECK(found.size() == members.size(), "no instance or switch is called {}", name);
+  return found;
+}
+
 void SimWorld::build_cables(LinkSpeed speed) {
   std::vector<Cable> cables = scenario_.cables;
   std::vector<std::string> switches = scenario_.switches;
@@ -70,26 +75,9 @@ void SimWorld::build_cables(LinkSpeed speed) {
     }
   }
   for (const std::string& name : switches) nodes_.emplace_back(name, topology_.add_node(name));
-  const auto members = [&](const std::string& name) {
-    std::vector<NodeId> found;
-    for (const InstanceGroup& group : scenario_.instances) {
-      if (group.name != name) continue;
-      for (const std::string& member : member_names(group)) {
-        for (const auto& [node, id] : nodes_) {
-          if (node == member) found.push_back(id);
-        }
-      }
-      return found;
-    }
-    for (const auto& [node, id] : nodes_) {
-      if (node == name) found.push_back(id);
-    }
-    KVLANE_CHECK(!found.empty(), "no instance or switch is called {}", name);
-    return found;
-  };
   for (const Cable& cable : cables) {
-    for (const NodeId a : members(cable.from)) {
-      for (const NodeId b : members(cable.to)) {
+    for (const NodeId a : nodes_of(cable.from)) {
+      for (const NodeId b : nodes_of(cable.to)) {
         topology_.add_cable(a, b, scaled(cable.rate, speed),
                             speed.infinite ? Duration::zero() : cable.latency, true);
       }
@@ -133,38 +121,37 @@ void SimWorld::build_instances(const std::vector<std::unique_ptr<CostModel>>& mo
   }
 }
 
-// An event states the cable's rate; what the NIC's headers leave of it stays the same share.
+// An event states the cable's rate; the NICs at its ends and their headers limit it as before.
 void SimWorld::schedule_link_events(LinkSpeed speed) {
   if (speed.infinite) return;
-  const auto find = [&](const std::string& name) {
-    for (const auto& [node, id] : nodes_) {
-      if (node == name) return id;
-    }
-    KVLANE_CHECK(false, "no instance or switch is called {}", name);
-    return NodeId();
-  };
   for (const LinkEvent& event : scenario_.link_events) {
-    const NodeId a = find(event.from);
-    const NodeId b = find(event.to);
-    for (const LinkId link : {topology_.link(a, b), topology_.link(b, a)}) {
-      const Bandwidth whole = network_.capacity(link);
-      Bandwidth rate = scaled(event.rate, speed);
-      for (std::size_t i = 0; i < instances_.size(); ++i) {
-        if (instance_nodes_[i] == a || instance_nodes_[i] == b) {
-          rate = rate.scaled(scenario_.instances[instances_[i].group].nic.efficiency);
-        }
+    for (const NodeId a : nodes_of(event.from)) {
+      for (const NodeId b : nodes_of(event.to)) {
+        schedule_change(event, speed, a, b);
       }
-      auto change = std::make_unique<Change>();
-      change->world = this;
-      change->link = link;
-      change->rate = std::min(rate, whole);
-      loop_.schedule_at(TimePoint(event.at), {[](void* context, std::uint64_t) {
-                                                auto& c = *static_cast<Change*>(context);
-                                                c.world->network_.set_capacity(c.link, c.rate);
-                                              },
-                                              change.get(), 0});
-      changes_.push_back(std::move(change));
     }
+  }
+}
+
+void SimWorld::schedule_change(const LinkEvent& event, LinkSpeed speed, NodeId a, NodeId b) {
+  for (const LinkId link : {topology_.link(a, b), topology_.link(b, a)}) {
+    Bandwidth rate = scaled(event.rate, speed);
+    for (std::size_t i = 0; i < instances_.size(); ++i) {
+      if (instance_nodes_[i] != a && instance_nodes_[i] != b) continue;
+      const NicSpec& nic = scenario_.instances[instances_[i].group].nic;
+      rate = std::min(rate, scaled(nic.rate, speed)).scaled(nic.efficiency);
+    }
+    auto change = std::make_unique<Change>();
+    change->world = this;
+    change->link = link;
+    change->built = network_.capacity(link);
+    change->rate = rate;
+    loop_.schedule_at(TimePoint(event.at), {[](void* context, std::uint64_t) {
+                                              auto& c = *static_cast<Change*>(context);
+                                              c.world->network_.set_capacity(c.link, c.rate);
+                                            },
+                                            change.get(), 0});
+    changes_.push_back(std::move(change));
   }
 }
 
@@ -178,7 +165,20 @@ Bandwidth SimWorld::path(EndpointId prefill, EndpointId decode) const {
   return transport_.path_rate(prefill, decode);
 }
 
-// The narrowest of an endpoint's cables: what its NIC can carry.
+Bandwidth SimWorld::line_rate(EndpointId from, EndpointId to) {
+  Bandwidth rate = Bandwidth::unlimited();
+  const NodeId a = instance_nodes_[from.index()];
+  for (const LinkId link : topology_.route(a, instance_nodes_[to.index()]).links) {
+    Bandwidth built = network_.capacity(link);
+    for (const auto& change : changes_) {
+      if (change->link == link) built = change->built;
+    }
+    rate = std::min(rate, built);
+  }
+  return rate;
+}
+
+// The widest of an endpoint's cables: what its NIC can carry.
 Bandwidth SimWorld::port(EndpointId endpoint) const {
   Bandwidth widest{};
   for (const LinkId link : topology_.links_at(instance_nodes_[endpoint.index()])) {
@@ -194,12 +194,19 @@ std::vector<std::pair<std::string, double>> SimWorld::utilisation(TimePoint end)
   for (std::uint32_t l = 0; l < network_.link_count(); ++l) {
     const LinkId link(l);
     if (network_.capacity(link).is_unlimited()) continue;
-    shares.emplace_back(network_.name(link),
-                        std::min(1.0, network_.usage(link).share_time / seconds));
+    const double share = network_.usage(link).share_time / seconds;
+    KVLANE_CHECK(share <= 1 + 1e-6, "{} carried {} of what it can", network_.name(link), share);
+    shares.emplace_back(network_.name(link), std::min(1.0, share));
   }
-  for (std::size_t g = 0; g < gpu_names_.size(); ++g) {
-    shares.emplace_back(gpu_names_[g] + " compute",
-                        std::min(1.0, to_seconds(compute_.busy(GpuId(g))) / seconds));
+  // The GPUs of a worker work alike: the first one stands for all of them.
+  for (const Instance& instance : instances_) {
+    for (const Worker& worker : instance.workers) {
+      const double share = to_seconds(compute_.busy(worker.gpus.front())) / seconds;
+      KVLANE_CHECK(share <= 1 + 1e-6, "{} worked {} of the time", instance.name, share);
+      for (const GpuId gpu : worker.gpus) {
+        shares.emplace_back(gpu_names_[gpu.index()] + " compute", std::min(1.0, share));
+      }
+    }
   }
   return shares;
 }

@@ -55,6 +55,8 @@ class SimWorld final : public World {
 
   Bandwidth path(EndpointId prefill, EndpointId decode) const override;
   Bandwidth port(EndpointId endpoint) const override;
+  // Of the path as it was built, before any link event.
+  Bandwidth line_rate(EndpointId from, EndpointId to);
   Duration latency(EndpointId from, EndpointId to) const {
     return transport_.path_latency(from, to);
   }
@@ -63,6 +65,8 @@ class SimWorld final : public World {
   void build_instances(const std::vector<std::unique_ptr<CostModel>>& models, LinkSpeed speed);
   void build_cables(LinkSpeed speed);
   void schedule_link_events(LinkSpeed speed);
+  void schedule_change(const LinkEvent& event, LinkSpeed speed, NodeId a, NodeId b);
+  std::vector<NodeId> nodes_of(const std::string& name) const;
   Bandwidth scaled(Bandwidth rate, LinkSpeed speed) const;
 
   const Scenario& scenario_;
@@ -79,12 +83,9 @@ class SimWorld final : public World {
   struct Change {
     SimWorld* world = nullptr;
     LinkId link;
-    Bandwidth rate;
+    Bandwidth built, rate;
   };
   std::vector<std::unique_ptr<Change>> changes_;
 };
-
-// Names of the members of a group: its name, or name-0 … when it counts more than one.
-std::vector<std::string> member_names(const InstanceGroup& group);
 
 }  // namespace kvlane

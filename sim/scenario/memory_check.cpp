@@ -49,7 +49,8 @@ class MemoryCheck {
   KvPlacement placement(const StrategyOptions& o) const {
     return o.kv_placement.value_or(s_.serving.kv_placement);
   }
-  // 2-bit KV stays so; other payloads are widened on arrival.
+  // KV is kept as it arrives; fp8 and int4 are counted at full width, which is on the safe side of
+  // the row being dequantised.
   double stored_share(const StrategyOptions& o, std::int64_t tokens) const {
     return o.payload == Payload::hack2 ? hack_share(tokens, o.hack_partition) : 1.0;
   }

@@ -61,6 +61,7 @@ struct ServingOptions {
   int dense_layers = 2;
   Duration router_hop{0};             // prefill -> router -> decode, once a request
   Duration allocate{0};               // decode blocks of a request, at the step boundary
+  std::int64_t gather_chunks = 1;     // local rows are collected, then copied, in so many pieces
   Duration idle_poll{1'000'000'000};  // an idle decode engine looks for arrivals this often
 };
 
@@ -76,7 +77,8 @@ struct SelectionOptions {
 };
 
 struct InputFile {
-  std::string path, sha256;
+  std::string path, sha256;  // a preset's path from the folder that holds scenarios/
+  std::string opened = {};   // the path that was read
 };
 
 enum class OutputFormat : std::uint8_t { table, json, csv };

@@ -3,6 +3,7 @@
 #include "sim/scenario/gpu_file.h"
 #include "sim/scenario/instance_file.h"
 #include "sim/scenario/nic_file.h"
+#include "sim/scenario/scenario_checks.h"
 #include "sim/scenario/strategy_file.h"
 
 namespace kvlane {
@@ -11,8 +12,8 @@ namespace {
 
 using enum Need;
 
-constexpr double kMaxInstances = 1024;
-constexpr double kMaxTokens = 100'000'000;
+constexpr double kMaxInstances = 1024;  // of a group, and groups
+constexpr double kMaxTokens = 10'000'000;
 
 ValueType name_or(const MappingBase& table) {
   ValueType inline_mapping(ValueType::Kind::mapping);
@@ -59,10 +60,11 @@ const Mapping<InstanceText>& instance_mapping() {
                   })
           .quantity("host_memory", &I::host_memory, optional,
                     "Host memory an instance. Left out and not in the type: not checked.",
-                    kPositive)
+                    kMemorySize)
           .quantity("price", &I::price, UnitFamily::price, optional,
-                    "Of one instance. Left out and not in the type: no cost is reported.",
-                    kPositive);
+                    "Of one instance, at most 1000000 USD/h. Left out and not in the type: no cost "
+                    "is reported.",
+                    kPrice);
   return table;
 }
 
@@ -75,16 +77,18 @@ const Mapping<NetworkText>& network_mapping() {
           .text("from", &Cable::from, required, "Switch, instance, or group (each member).")
           .text("to", &Cable::to, required, "Switch, instance, or group (each member).")
           .quantity("rate", &Cable::rate, optional,
-                    "Each direction. Left out: no limit but the NIC's.", kPositive)
-          .quantity("latency", &Cable::latency, optional, "One way.")
+                    "Each direction, 1 Kbps to 1 Pbps. Left out: no limit but the NIC's.",
+                    kLinkRate)
+          .quantity("latency", &Cable::latency, optional, "One way; at most 10 s.", {0, 10})
           .default_value("0 us");
   static const Mapping<LinkEvent> events =
       Mapping<LinkEvent>("link event", "A change of a link during the run, both directions.")
-          .quantity("at", &LinkEvent::at, required, "Time since the start of the run.")
+          .quantity("at", &LinkEvent::at, required, "Time since the start of the run; at most 1000000 s.", {0, 1e6})
           .text("from", &LinkEvent::from, required, "End of a link above.")
           .text("to", &LinkEvent::to, required, "Its other end.")
           .quantity("rate", &LinkEvent::rate, required,
-                    "New rate: 0 Gbps is a failure, the old rate a repair.");
+                    "New rate, 1 Kbps to 1 Pbps: 0 Gbps is a failure, the old rate a repair.",
+                    {kLinkRate.low, kLinkRate.high, false, true});
   static const Mapping<NetworkText> table =
       Mapping<NetworkText>("network", "Who is wired to whom.")
           .list("switches", &NetworkText::switches, switches, optional, "Switches.")
@@ -97,7 +101,7 @@ const Mapping<NetworkText>& network_mapping() {
 const Mapping<Prompt>& prompt_mapping() {
   static const Mapping<Prompt> table =
       Mapping<Prompt>("prompt", "Prompts of one shape, all there at the start.")
-          .integer("count", &Prompt::count, optional, "How many.", {1, 100'000})
+          .integer("count", &Prompt::count, optional, "How many; at most 10000 in all.", {1, static_cast<double>(kMaxRequests)})
           .default_value("1")
           .integer("tokens", &Prompt::tokens, required, "Length.", {1, kMaxTokens})
           .share("prefix_hit", &Prompt::prefix_hit, optional,
@@ -113,7 +117,7 @@ Mapping<WorkloadText> add_workload_keys(Mapping<WorkloadText> table) {
             "The batch, in order of arrival at time 0.")
       .integer("output_tokens", &WorkloadText::output_tokens, required,
                "Length of each answer; at least 2, since the second token is what is measured.",
-               {2, kMaxTokens});
+               {2, 65536});
   return table;
 }
 
@@ -139,22 +143,30 @@ const Mapping<ServingOptions>& serving_mapping() {
                  {{"exact", SlidingWindow::exact}, {"as_full", SlidingWindow::as_full}}, optional,
                  "Windowed layers keep their window, or are treated as full attention.")
           .default_value("exact")
-          .integer("blocks", &S::blocks, optional, "KV blocks a layer (M).", {1, 1 << 20})
+          .integer("blocks", &S::blocks, optional,
+                   "KV blocks a layer (M); their numbers have 16 bits.", {1, 65535})
           .default_value("1024")
           .integer("dense_layers", &S::dense_layers, optional,
                    "Leading layers that are always needed whole.", {0, 1024})
           .default_value("2")
           .quantity("router_hop", &S::router_hop, optional,
-                    "Prefill to router to decode, once a request.", {0, 3600})
+                    "Prefill to router to decode, once a request; at most 60 s.", {0, 60})
           .default_value("0 us")
           .quantity("allocate", &S::allocate, optional,
-                    "Allocation of a request's decode blocks, at a step boundary.", {0, 3600})
+                    "Allocation of a request's decode blocks, at a step boundary; at most 60 s.",
+                    {0, 60})
           .default_value("0 us")
+          .integer(
+              "gather_chunks", &S::gather_chunks, optional,
+              "Pieces in which a layer's local rows are collected in host memory and copied; 1 is "
+              "InfiniGen's artifact: all collected, then one copy.",
+              {1, 64})
+          .default_value("1")
           .quantity(
               "idle_poll", &S::idle_poll, optional,
               "An idle decode engine looks for arrivals this often (vLLM: 1 ms); a busy one at "
-              "each step.",
-              {0, 3600})
+              "each step. At most 60 s.",
+              {0, 60})
           .default_value("1 ms");
   return table;
 }
@@ -174,12 +186,12 @@ const Mapping<SelectionText>& selection_mapping() {
                  {{"cap", SelectCount::cap}, {"threshold", SelectCount::threshold}}, optional,
                  "A fixed share of the rows, or the algorithm's own count up to it.")
           .default_value("cap")
-          .share("cap", option(&SelectionOptions::cap), optional, "Most rows selected.",
-                 {0, 1, true})
+          .share("cap", option(&SelectionOptions::cap), optional, "Most rows selected; at least 0.1 %.",
+                 kLeastShare)
           .default_value("20 %")
           .share("partial_ratio", option(&SelectionOptions::partial_ratio), optional,
-                 "InfiniGen's share of key channels; half of it is metadata on the wire.",
-                 {0, 1, true})
+                 "InfiniGen's share of key channels, at least 0.1 %; half of it is metadata on the wire.",
+                 kLeastShare)
           .default_value("25 %")
           .text("profile", &S::profile, optional,
                 "Statistics of scenarios/profiles. Default: the model's, else smollm2-135m.")
@@ -191,7 +203,7 @@ const Mapping<SelectionText>& selection_mapping() {
                      return PlacedText{read_text(n), n.place};
                    })
           .integer("texts", option(&SelectionOptions::profile_texts), optional,
-                   "Other texts behind the importance profile.", {1, 1000})
+                   "Other texts behind the importance profile.", {1, 256})
           .default_value("8");
   return table;
 }
@@ -250,7 +262,8 @@ const Mapping<ScenarioText>& scenario_text_mapping() {
           .text("model", &S::model, required,
                 "Preset of scenarios/models, or the path of a model file or config.json.")
           .list("instances", &S::instances, instance_mapping(), required,
-                "Groups of instances; at least one of each role.", {1, kMaxInstances})
+                "Groups of instances, at most 4096 instances in all; at least one of each role.",
+                {1, kMaxInstances})
           .mapping("network", &S::network, network_mapping(), optional,
                    "Left out: one switch that never blocks joins all instances.")
           .custom("workload", name_or(workload_mapping()), required,

@@ -133,6 +133,11 @@ Task DecodeInstance::serve(TaskScope& scope) {
       return [this, w](Callback done) { env_.compute.post(gpu(), Stream::compute, w, done); };
     };
     const bool ahead = settings.selector == Selector::infinigen;
+    const auto whole_layer = [&](std::size_t l) {
+      loads_[l]->layer = l;
+      loads_[l]->ready.add();
+      iterate_layer_load(scope, *loads_[l]);
+    };
 
     co_await Completion{post(run(WorkKind::host_step, 0))};
     for (std::size_t l = 0; l < layers; ++l) {
@@ -144,11 +149,10 @@ Task DecodeInstance::serve(TaskScope& scope) {
       }
       co_await Completion{post(run(WorkKind::decode_qkv, l))};
       LayerLoad& load = *loads_[l];
-      if (!layer_selects(l)) {
-        load.layer = l;
-        load.ready.add();
-        iterate_layer_load(scope, load);
-      } else if (!ahead || l == 0) {
+      if (l == 0 && !layer_selects(0)) whole_layer(0);
+      // A layer that is read whole needs no selection: its rows come while the one before it runs.
+      if (l + 1 < layers && !layer_selects(l + 1)) whole_layer(l + 1);
+      if (layer_selects(l) && (!ahead || l == 0)) {
         load.layer = l;
         load.ready.add();
         select_ahead(scope, load);
@@ -160,7 +164,9 @@ Task DecodeInstance::serve(TaskScope& scope) {
         w.elements = load.attended * transfer.layout->layer(l).row_bytes / 2;
         if (w.elements > 0) co_await Completion{post(w)};
       }
-      co_await Completion{post(run(WorkKind::decode_attention, l))};
+      Work attention = run(WorkKind::decode_attention, l);
+      if (settings.kv_bits != 2) attention.kv_bits = 16;  // dequantised, if it was ever less
+      co_await Completion{post(attention)};
       co_await Completion{post(run(WorkKind::decode_ffn, l))};
     }
     co_await Completion{post(run(WorkKind::decode_head, 0))};
@@ -186,11 +192,13 @@ void DecodeInstance::finish_iteration() {
         if (!layout.layer(l).dense) bytes += layout.layer(l).kv_heads * layout.layer(l).row_bytes;
       }
     }
-    if (bytes > 0) {
+    const auto ranks = static_cast<std::int64_t>(worker_.gpus.size());
+    for (const GpuId gpu : worker_.gpus) {
+      if (bytes == 0) break;
       CopySpec spec;
       spec.direction = CopyDirection::device_to_host;
-      spec.gpu = gpu();
-      spec.bytes = running_.front()->plan.transfer.wire_bytes(Bytes(bytes));
+      spec.gpu = gpu;
+      spec.bytes = running_.front()->plan.transfer.wire_bytes(Bytes(bytes / ranks));
       spec.iteration = iteration_;
       env_.compute.copy(spec, {[](void*, std::uint64_t) {}, nullptr, 0});
     }
@@ -199,10 +207,8 @@ void DecodeInstance::finish_iteration() {
   for (Sequence* sequence : running_) {
     const RequestId id = sequence->plan.id;
     const auto step = static_cast<std::int32_t>(sequence->step);
-    if (sequence->plan.demand != nullptr) {
-      env_.mark(TraceKind::selection, id, step, LayerId(), sequence->selected_rows,
-                Bytes(sequence->remote_selected));
-    }
+    env_.mark(TraceKind::selection, id, step, LayerId(), sequence->selected_rows,
+              Bytes(sequence->remote_selected));
     sequence->selected_rows = 0;
     sequence->remote_selected = 0;
     if (!sequence->all_local_said) {

@@ -10,7 +10,7 @@ namespace kvlane {
 
 void DecodeInstance::post_copy(CopyDirection direction, Bytes bytes, std::size_t layer,
                                WaitGroup& group) {
-  const auto parts = static_cast<std::int64_t>(worker_.gpus.size());
+  const std::int64_t parts = ranks_of(*env_.requests.front().transfer.layout, layer, worker_);
   for (const GpuId gpu : worker_.gpus) {
     CopySpec spec;
     spec.direction = direction;
@@ -87,16 +87,25 @@ void DecodeInstance::split(LayerLoad& load) {
 // Step 4: rows are collected in host memory, then cross PCIe.
 Task DecodeInstance::load_local(TaskScope&, LayerLoad& load) {
   const TransferPlan& transfer = running_.front()->plan.transfer;
+  const std::size_t l = load.layer;
   const Bytes bytes =
-      transfer.wire_bytes(Bytes(load.local_rows * transfer.layout->layer(load.layer).row_bytes));
-  if (!env_.settings.free_gather) {
-    Work gather = work(WorkKind::gather_host, load.layer);
-    gather.bytes = bytes;
-    co_await Completion{
-        [&](Callback done) { env_.compute.post(gpu(), Stream::side, gather, done); }};
-  }
+      transfer.wire_bytes(Bytes(load.local_rows * transfer.layout->layer(l).row_bytes));
   WaitGroup copies(env_.loop);
-  post_copy(CopyDirection::host_to_device, bytes, load.layer, copies);
+  // A layer that is read whole lies in one piece: nothing to collect.
+  const bool scattered = layer_selects(l) && !env_.settings.free_gather;
+  const std::int64_t chunks = scattered ? env_.settings.gather_chunks : 1;
+  std::int64_t done = 0;
+  for (std::int64_t i = 1; i <= chunks; ++i) {
+    const Bytes piece(bytes.count() * i / chunks - done);
+    done += piece.count();
+    if (scattered) {
+      Work gather = work(WorkKind::gather_host, l);
+      gather.bytes = piece;
+      co_await Completion{
+          [&](Callback gathered) { env_.compute.post(gpu(), Stream::side, gather, gathered); }};
+    }
+    post_copy(CopyDirection::host_to_device, piece, l, copies);
+  }
   co_await copies.wait();
   load.ready.done();
 }
@@ -154,7 +163,7 @@ Task DecodeInstance::fetch_remote(TaskScope&, LayerLoad& load, std::size_t at) {
         CopySpec back;
         back.direction = CopyDirection::device_to_host;
         back.gpu = gpu_id;
-        back.bytes = Bytes(bytes.count() / static_cast<std::int64_t>(worker_.gpus.size()));
+        back.bytes = Bytes(bytes.count() / ranks_of(*transfer.layout, l, worker_));
         back.layer = LayerId(l);
         back.iteration = iteration_;
         env_.compute.copy(back, {[](void*, std::uint64_t) {}, nullptr, 0});

@@ -44,6 +44,7 @@ struct ServingSettings {
   bool free_gather = false;   // the ideal: collecting rows in host memory costs nothing
   std::int32_t kv_bits = 16;  // what the attention kernel reads: 16, 8, 4 or 2 (HACK)
   std::int32_t hack_partition = 64;
+  std::int64_t gather_chunks = 1;  // pieces in which local rows are collected and copied
   Duration router_hop{0};
   Duration allocate{0};
   Duration idle_poll{0};  // an idle decode engine looks for arrivals this often
@@ -90,5 +91,13 @@ struct Environment {
 struct Worker {
   std::vector<GpuId> gpus;
 };
+
+// Into how many equal parts the ranks of a worker divide a layer's KV: the latent vector of MLA is
+// whole on each of them.
+inline std::int64_t ranks_of(const KvLayout& layout, std::size_t layer, const Worker& worker) {
+  return layout.layer(layer).attention == AttentionKind::latent
+             ? 1
+             : static_cast<std::int64_t>(worker.gpus.size());
+}
 
 }  // namespace kvlane

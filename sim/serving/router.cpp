@@ -62,8 +62,9 @@ void Router::mark_head(std::size_t prefill, std::size_t worker) {
 
 std::size_t Router::in_flight_to(std::size_t decode) const {
   return static_cast<std::size_t>(
-      std::count_if(places_.begin(), places_.end(),
-                    [&](const Place& p) { return p.in_flight && p.decode == decode; }));
+      std::count_if(places_.begin(), places_.end(), [&](const Place& p) {
+        return p.in_flight && decode_[p.decode].endpoint == decode_[decode].endpoint;
+      }));
 }
 std::size_t Router::in_flight_from(std::size_t prefill) const {
   return static_cast<std::size_t>(
