@@ -5,8 +5,8 @@
     analysis/readme_outputs.py --check README.md    exit 1 where an output differs
 
 A command is the first line of a fence marked `console`, after `$ `; the rest of the fence is its
-output, errors included. Commands run at the root of the repository; KVLANE names a binary to use in
-place of ./kvlane.
+output, errors included. Commands run at the root of the repository; where one cannot start, nothing
+is written. KVLANE names a binary to use in place of ./kvlane.
 """
 
 import argparse
@@ -23,8 +23,10 @@ FENCE = re.compile(r"^```console\n\$ (?P<command>.*)\n(?P<output>(?:.*\n)*?)```$
 
 def run(command):
     actual = command.replace("./kvlane", os.environ.get("KVLANE", "./kvlane"))
-    done = subprocess.run(["bash", "-c", actual], cwd=ROOT, stdout=subprocess.PIPE,
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", actual], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode in (126, 127):  # the program is not there, or just being built
+        sys.exit(f"readme_outputs.py: `{actual}` did not start: {done.stdout.strip()}")
     return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
 
 

@@ -40,6 +40,12 @@ class ReadmeOutputs(unittest.TestCase):
         self.assertEqual(self.file.read_text(encoding="utf-8"), self.NEW)
         self.assertEqual(script("readme_outputs.py", "--check", self.file, KVLANE="echo").returncode, 0)
 
+    def test_a_program_that_is_not_there_changes_nothing(self):
+        done = script("readme_outputs.py", self.file, KVLANE="./no/such/program")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("did not start", done.stderr)
+        self.assertEqual(self.file.read_text(encoding="utf-8"), self.OLD)
+
 
 if __name__ == "__main__":
     unittest.main()
