@@ -32,7 +32,7 @@ class Run(Case):
             self.assertEqual(lanes.pop("total"), sum(lanes.values()))
             self.assertEqual(s["ctl_s"], sorted(s["ctl_s"]))
             self.assertEqual(len(s["ctl_s"]), 16)
-            self.assertEqual(len(s["on_demand_ratio"]), 0 if s["name"] == "hack" else 15)  # hack selects nothing
+            self.assertEqual(len(s["on_demand_ratio"]), 15)
             self.assertTrue(all(0 <= share <= 1 for share in s["utilisation"].values()))
         self.assertEqual(set(result["strategies"][0]["speedup_vs_full"].values()), {1})
 

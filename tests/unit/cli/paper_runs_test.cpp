@@ -21,7 +21,7 @@ std::vector<Experiment> small_experiments() {
                                           "workload.output_tokens=3"};
   return {{"a", "l20-batch6", small, {"full", "smartgen"}},
           {"b", "l20-batch6", small, {"hack"}},
-          {"c", "bandwidth", small, {"full"}},
+          {"c", "v100s", small, {"full"}},
           {"d", "l20-batch6", small, {"smartgen"}}};
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("Claims name experiments that exist; every reading changes a scenario"
   std::set<std::string> claims;
   for (const Claim& claim : paper_claims()) {
     CHECK_MESSAGE(claims.insert(claim.text + "/" + claim.reading).second, claim.text);
-    CHECK(claim.paper > 0);
+    CHECK(claim.paper != 0);
   }
   std::set<std::string> readings;
   for (const Reading& reading : paper_readings()) {

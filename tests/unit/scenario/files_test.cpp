@@ -23,7 +23,8 @@ const std::vector<std::string> kPresets{"scenarios"};
 std::vector<std::string> files_below(const std::string& folder) {
   std::vector<std::string> paths;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) paths.push_back(entry.path().generic_string());
+    if (entry.is_regular_file() && entry.path().extension() != ".md")
+      paths.push_back(entry.path().generic_string());
   std::sort(paths.begin(), paths.end());
   return paths;
 }
