@@ -51,8 +51,8 @@ void SelectivePolicy::choose(const PrefillStarted& started) {
     for (const Bytes bytes : plan_.metadata) mandatory += bytes;
   }
   // A budget of everything leaves nothing out, whatever the metadata take.
-  double left = static_cast<double>(
-      (budget >= all ? all : split_budget(budget, mandatory).free).count());
+  double left =
+      static_cast<double>((budget >= all ? all : split_budget(budget, mandatory).free).count());
   for (const BlockRef ref : plan_.order->blocks) {
     const double bytes =
         static_cast<double>(layout.block_bytes(ref.layer, ref.block).count()) * plan_.wire_ratio;
