@@ -70,8 +70,7 @@ inline std::string readable(std::string_view message) {
 class InputError : public std::runtime_error {
  public:
   InputError(const SourcePlace& place, std::string_view found, std::string_view expected)
-      : std::runtime_error(
-            readable(fmt::format("{}: {}; {}", place.to_string(), found, expected))),
+      : std::runtime_error(readable(fmt::format("{}: {}; {}", place.to_string(), found, expected))),
         place_(place),
         found_(found),
         expected_(expected) {}

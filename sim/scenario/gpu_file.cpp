@@ -23,13 +23,13 @@ const Mapping<AllReduceRow>& all_reduce_mapping() {
                     row.ranks = static_cast<int>(read_integer(node, {2, 1024}));
                   })
           .quantity("latency", &AllReduceRow::latency, UnitFamily::time, required,
-                    "Time of a small message.")
+                    "Time of a small message; at most 1 s.", kShortTime)
           .quantity("rate", &AllReduceRow::rate, UnitFamily::byte_rate, required,
-                    "Bytes of the message a second beyond that.", kPositive);
+                    "Bytes of the message a second beyond that, at least 1 MB/s.", kMemoryRate);
   return table;
 }
 
-constexpr Range kEfficiency{0, 1.2, true};  // fits on boost clocks can exceed the datasheet
+constexpr Range kEfficiency{0.001, 1.2};  // fits on boost clocks can exceed the datasheet
 
 }  // namespace
 
@@ -43,24 +43,29 @@ const Mapping<GpuFile>& gpu_mapping() {
                    })
           .text("name", of_spec(&GpuSpec::name), required, "Name of the GPU.")
           .quantity("peak_flops", of_spec(&GpuSpec::peak_flops), UnitFamily::compute, required,
-                    "Dense bf16 or fp16 tensor peak.", kPositive)
+                    "Dense bf16 or fp16 tensor peak, at least 1 GFLOPS.", kComputeRate)
           .quantity("peak_int8_ops", of_spec(&GpuSpec::peak_int8_ops), UnitFamily::compute,
-                    required, "Dense int8 tensor peak; 0 OPS: none.")
+                    required, "Dense int8 tensor peak, at least 1 GOPS; 0 OPS: none.",
+                    {kComputeRate.low, kComputeRate.high, false, true})
           .quantity("memory_bandwidth", of_spec(&GpuSpec::memory_bandwidth), UnitFamily::byte_rate,
-                    required, "Datasheet bandwidth of the memory.", kPositive)
-          .quantity("memory", of_spec(&GpuSpec::memory), required, "Size of the memory.", kPositive)
+                    required, "Datasheet bandwidth of the memory, at least 1 MB/s.", kMemoryRate)
+          .quantity("memory", of_spec(&GpuSpec::memory), required, "Size of the memory.",
+                    kMemorySize)
           .integer("sm_count", of_spec(&GpuSpec::sm_count), required, "Multiprocessors.",
                    {1, 100'000})
-          .quantity("l2", of_spec(&GpuSpec::l2), required, "Size of the L2 cache.")
+          .quantity("l2", of_spec(&GpuSpec::l2), required, "Size of the L2 cache.", {0, 1e12})
           .quantity("pcie_h2d", of_spec(&GpuSpec::pcie_h2d), required,
-                    "Host to device, pinned, large copies.", kPositive)
+                    "Host to device, pinned, large copies; at least 1 MB/s.", kMemoryBits)
           .quantity("pcie_d2h", of_spec(&GpuSpec::pcie_d2h), required,
-                    "Device to host, pinned, large copies.", kPositive)
-          .quantity("pcie_copy", of_spec(&GpuSpec::pcie_copy), required, "Fixed cost of one copy.")
-          .quantity("host_memory", of_spec(&GpuSpec::host_memory), required,
-                    "Memory bandwidth of the instance's host, read and write together.", kPositive)
+                    "Device to host, pinned, large copies; at least 1 MB/s.", kMemoryBits)
+          .quantity("pcie_copy", of_spec(&GpuSpec::pcie_copy), required, "Fixed cost of one copy.",
+                    kShortTime)
+          .quantity(
+              "host_memory", of_spec(&GpuSpec::host_memory), required,
+              "Memory bandwidth of the instance's host, read and write together, at least 1 MB/s.",
+              kMemoryBits)
           .quantity("gemm_t0", of_spec(&GpuSpec::gemm_t0), UnitFamily::time, required,
-                    "GEMM: launch.")
+                    "GEMM: launch; like all launches at most 1 s.", kShortTime)
           .share("gemm_ec", of_spec(&GpuSpec::gemm_ec), required, "GEMM: share of the tensor peak.",
                  kEfficiency)
           .share("gemm_em", of_spec(&GpuSpec::gemm_em), required,
@@ -68,38 +73,43 @@ const Mapping<GpuFile>& gpu_mapping() {
           .number("gemm_p", of_spec(&GpuSpec::gemm_p), required,
                   "GEMM: exponent of the smooth maximum of compute and memory time.", {1, 100})
           .quantity("prefill_t0", of_spec(&GpuSpec::prefill_t0), UnitFamily::time, required,
-                    "Prefill attention: launch.")
+                    "Prefill attention: launch.", kShortTime)
           .share("prefill_ec", of_spec(&GpuSpec::prefill_ec), required,
                  "Prefill attention: share of the tensor peak when it fills the GPU.", kEfficiency)
           .number("prefill_s0", of_spec(&GpuSpec::prefill_s0), required,
-                  "Prefill attention: tokens of extra work a query.", kNotNegative)
+                  "Prefill attention: tokens of extra work a query, at most 1000000.", {0, 1e6})
           .number("prefill_w0", of_spec(&GpuSpec::prefill_w0), required,
-                  "Prefill attention: waves of tiles at which half of the GPU is used.",
-                  kNotNegative)
+                  "Prefill attention: waves of tiles at which half of the GPU is used.", {0, 1e6})
           .quantity("prefix_t0", of_spec(&GpuSpec::prefix_t0), UnitFamily::time, required,
-                    "Attention with a cached prefix: launch.")
+                    "Attention with a cached prefix: launch.", kShortTime)
           .share("prefix_ec", of_spec(&GpuSpec::prefix_ec), required,
                  "Attention with a cached prefix: share of the tensor peak.", kEfficiency)
           .quantity("prefix_kappa", of_spec(&GpuSpec::prefix_kappa), UnitFamily::time, required,
-                    "Attention with a cached prefix: time a key of the serial walk.")
+                    "Attention with a cached prefix: time a key of the serial walk, at most 1 ms.",
+                    {0, 1e-3})
           .quantity("decode_t0", of_spec(&GpuSpec::decode_t0), UnitFamily::time, required,
-                    "Decode attention: launch.")
+                    "Decode attention: launch.", kShortTime)
           .share("decode_em", of_spec(&GpuSpec::decode_em), required,
                  "Decode attention: share of the memory bandwidth.", kEfficiency)
-          .quantity("hack_unpack_rate", of_spec(&GpuSpec::hack_unpack_rate), UnitFamily::compute,
-                    required, "2-bit values that HACK's kernel unpacks and corrects a second.",
-                    kPositive)
+          .quantity(
+              "hack_unpack_rate", of_spec(&GpuSpec::hack_unpack_rate), UnitFamily::compute,
+              required,
+              "2-bit values that HACK's kernel unpacks and corrects a second, at least 1 GOPS.",
+              kComputeRate)
           .quantity("small_kernel_t0", of_spec(&GpuSpec::small_kernel_t0), UnitFamily::time,
-                    required, "A kernel that moves next to nothing.")
+                    required, "A kernel that moves next to nothing.", kShortTime)
           .share("elementwise_em", of_spec(&GpuSpec::elementwise_em), required,
                  "Elementwise kernels: share of the memory bandwidth.", kEfficiency)
           .share("other_share", of_spec(&GpuSpec::other_share), required,
                  "Norms, rotary embedding, activation and adds, as a share of GEMM time.")
-          .quantity("host_step", of_spec(&GpuSpec::host_step), UnitFamily::time, required,
-                    "Scheduler and launch overhead of a decode iteration that the GPU waits for.")
+          .quantity(
+              "host_step", of_spec(&GpuSpec::host_step), UnitFamily::time, required,
+              "Scheduler and launch overhead of a decode iteration that the GPU waits for; at most "
+              "1 h.",
+              kHostTime)
           .quantity("host_gather_bandwidth", of_spec(&GpuSpec::host_gather_bandwidth),
                     UnitFamily::byte_rate, required,
-                    "Bytes of rows that the host collects a second.", kPositive)
+                    "Bytes of rows that the host collects a second, at least 1 MB/s.", kMemoryRate)
           .list("all_reduce", &GpuFile::all_reduce, all_reduce_mapping(), optional,
                 "Collectives of tensor parallelism; a degree that is not listed cannot be used.",
                 {0, 64});

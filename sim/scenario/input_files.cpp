@@ -4,7 +4,6 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "sim/scenario/sha256.h"
@@ -16,6 +15,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array<std::string_view, 3> kPresetExtensions{".yaml", ".yml", ".json"};
+
+// Beyond any trace or result; /proc has files without an end.
+constexpr std::size_t kLargestInput = std::size_t{512} << 20;
 
 bool is_file(const fs::path& path) {
   std::error_code error;
@@ -43,8 +45,17 @@ std::string InputFiles::peek(const std::string& path, const SourcePlace& named_a
   if (!is_file(path))
     throw InputError(named_at, "`" + path + "` is not a file", "expected a file that can be read");
   std::ifstream stream(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (!stream.good() && !stream.eof())
+  std::string bytes;
+  std::vector<char> piece(std::size_t{1} << 16);
+  // read() turns an error of the file system into a state; an iterator of the buffer would throw.
+  while (stream) {
+    stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    bytes.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
+    if (bytes.size() > kLargestInput)
+      throw InputError(named_at, fmt::format("`{}` is larger than {} bytes", path, kLargestInput),
+                       "expected a smaller file");
+  }
+  if (!stream.eof())
     throw InputError(named_at, "`" + path + "` cannot be read", "expected a file that can be read");
   return bytes;
 }
@@ -52,9 +63,18 @@ std::string InputFiles::peek(const std::string& path, const SourcePlace& named_a
 std::string InputFiles::read(const std::string& path, const SourcePlace& named_at) {
   std::string bytes = peek(path, named_at);
   const bool known = std::any_of(inputs_.begin(), inputs_.end(),
-                                 [&](const InputFile& f) { return f.path == path; });
-  if (!known) inputs_.push_back({path, sha256_hex(bytes)});
+                                 [&](const InputFile& f) { return f.opened == path; });
+  if (!known) inputs_.push_back({recorded(path), sha256_hex(bytes), path});
   return bytes;
+}
+
+std::string InputFiles::recorded(const std::string& path) const {
+  for (const std::string& dir : preset_dirs_) {
+    const std::string above = fs::path(dir).parent_path().generic_string() + "/";
+    if (path.rfind(fs::path(dir).generic_string() + "/", 0) == 0 && path.rfind(above, 0) == 0)
+      return path.substr(above.size());
+  }
+  return path;
 }
 
 std::string InputFiles::find(const PlacedText& name, std::string_view folder) const {

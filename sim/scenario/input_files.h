@@ -32,6 +32,10 @@ class InputFiles {
   const std::vector<InputFile>& inputs() const { return inputs_; }
 
  private:
+  // How results name the file: the user's own as typed, a preset as scenarios/models/x.yaml
+  // wherever the program lies.
+  std::string recorded(const std::string& path) const;
+
   std::vector<std::string> preset_dirs_;
   std::vector<InputFile> inputs_;
 };

@@ -18,13 +18,14 @@ const Mapping<InstanceType>& instance_type_mapping() {
           .integer("gpus", &InstanceType::gpus, required, "GPUs an instance.", {1, 64})
           .text("nic", &InstanceType::nic, required, "NIC preset.")
           .quantity("rate", &InstanceType::rate, required,
-                    "Baseline network rate: what the instance holds for ever.", kPositive)
+                    "Baseline network rate: what the instance holds for ever.", kLinkRate)
           .quantity("burst", &InstanceType::burst, optional,
                     "Rate that it reaches for a while; for the record, the simulator uses `rate`.",
-                    kPositive)
-          .quantity("host_memory", &InstanceType::host_memory, optional, "Host memory.", kPositive)
+                    kLinkRate)
+          .quantity("host_memory", &InstanceType::host_memory, optional, "Host memory.",
+                    kMemorySize)
           .quantity("price", &InstanceType::price, UnitFamily::price, optional,
-                    "On demand, an instance.", kPositive);
+                    "On demand, an instance; at most 1000000 USD/h.", kPrice);
   return table;
 }
 

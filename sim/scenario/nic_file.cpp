@@ -20,20 +20,24 @@ Mapping<NicFile> make_mapping() {
       .text("description", &NicFile::description, required, "One line for `kvlane list`.")
       .quantity(
           "rate", spec(&NicSpec::rate), optional,
-          "Line rate of the port, each direction. A preset may leave it to the instance type.",
-          kPositive)
+          "Line rate of the port, each direction; 1 Kbps to 1 Pbps. A preset may leave it to the "
+          "instance type.",
+          kLinkRate)
       .share("efficiency", spec(&NicSpec::efficiency), optional,
-             "Share of the line left after packet headers; it depends on the MTU.", {0, 1, true})
+             "Share of the line left after packet headers, at least 0.1 %; it depends on the MTU.",
+             kLeastShare)
       .default_value("100 %")
       .quantity("message_rate", spec(&NicSpec::message_rate), UnitFamily::message_rate, optional,
-                "Work requests a second of one queue pair. Left out: no bound.", kPositive)
-      .quantity("latency", spec(&NicSpec::latency), optional, "One way, NIC to NIC, no switches.")
+                "Work requests a second of one queue pair, at least 1 Kmsg/s. Left out: no bound.",
+                {1e3, 1e12})
+      .quantity("latency", spec(&NicSpec::latency), optional,
+                "One way, NIC to NIC, no switches; at most 10 s.", {0, 10})
       .default_value("0 us")
       .quantity("per_message", spec(&NicSpec::per_message), optional,
-                "CPU time of posting one work request.")
+                "CPU time of posting one work request; at most 1 s.", kShortTime)
       .default_value("0 us")
       .quantity("per_doorbell", spec(&NicSpec::per_doorbell), optional,
-                "CPU time of ringing the doorbell once.")
+                "CPU time of ringing the doorbell once; at most 1 s.", kShortTime)
       .default_value("0 us")
       .integer("max_send_sge", spec(&NicSpec::max_send_sge), optional,
                "Scatter-gather entries of a SEND or WRITE.", {1, kMaxSge})
@@ -45,7 +49,7 @@ Mapping<NicFile> make_mapping() {
                "Scatter-gather entries of a READ.", {1, kMaxSge})
       .default_value("30")
       .quantity("max_inline", spec(&NicSpec::max_inline), optional,
-                "Largest message that travels inside its work request.")
+                "Largest message that travels inside its work request.", {0, 65536})
       .default_value("0 B")
       .quantity("mtu", spec(&NicSpec::mtu), optional, "Payload of a packet.", {256, 65536})
       .default_value("4096 B")

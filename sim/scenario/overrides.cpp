@@ -9,7 +9,9 @@ namespace kvlane {
 
 namespace {
 
-SourcePlace column(std::size_t offset) { return {"--set", 1, static_cast<int>(offset) + 1}; }
+SourcePlace column(const std::string& origin, std::size_t offset) {
+  return {origin, 1, static_cast<int>(offset) + 1};
+}
 
 void move_places(YamlNode& node, std::size_t offset) {
   if (node.place.line == 1) node.place.column += static_cast<int>(offset);
@@ -26,15 +28,15 @@ struct Step {
 };
 
 // "a.b.c"; a name with dots in it stands in quotes: instances."node.1".tp
-std::vector<Step> split_path(const std::string& path) {
+std::vector<Step> split_path(const std::string& path, const std::string& origin) {
   std::vector<Step> steps;
   std::size_t i = 0;
   while (true) {
-    Step step{{}, column(i)};
+    Step step{{}, column(origin, i)};
     if (i < path.size() && path[i] == '"') {
       const std::size_t end = path.find('"', i + 1);
       if (end == std::string::npos)
-        throw InputError(column(i), "a quote without its end", "expected a.b.c=value");
+        throw InputError(column(origin, i), "a quote without its end", "expected a.b.c=value");
       step.word = path.substr(i + 1, end - i - 1);
       i = end + 1;
     } else {
@@ -45,24 +47,24 @@ std::vector<Step> split_path(const std::string& path) {
     if (step.word.empty()) throw InputError(step.place, "an empty key", "expected a.b.c=value");
     steps.push_back(std::move(step));
     if (i == path.size()) return steps;
-    if (path[i] != '.') throw InputError(column(i), "text after a quote", "expected a dot");
+    if (path[i] != '.') throw InputError(column(origin, i), "text after a quote", "expected a dot");
     ++i;
   }
 }
 
-YamlNode& list_item(YamlNode& list, const Step& step) {
+std::size_t list_position(const YamlNode& list, const Step& step) {
   std::size_t index = 0;
   const char* end = step.word.data() + step.word.size();
   const auto [stop, error] = std::from_chars(step.word.data(), end, index);
   std::vector<std::string> names;
-  for (YamlNode& item : list.items) {
-    const YamlNode* name = item.find("name");
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    const YamlNode* name = list.items[i].find("name");
     if (name == nullptr) continue;
-    if (name->text == step.word) return item;
+    if (name->text == step.word) return i;
     names.push_back(name->text);
   }
   if (error == std::errc() && stop == end) {
-    if (index < list.items.size()) return list.items[index];
+    if (index < list.items.size()) return index;
     throw InputError(step.place, fmt::format("position {}", step.word),
                      fmt::format("expected a position below {}", list.items.size()));
   }
@@ -74,20 +76,20 @@ YamlNode& list_item(YamlNode& list, const Step& step) {
 
 }  // namespace
 
-void apply_override(YamlNode& root, const std::string& text) {
+void apply_override(YamlNode& root, const std::string& text, const std::string& origin) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos)
-    throw InputError(column(text.size()), "no `=`", "expected a.b.c=value");
-  const std::vector<Step> steps = split_path(text.substr(0, equals));
+    throw InputError(column(origin, text.size()), "no `=`", "expected a.b.c=value");
+  const std::vector<Step> steps = split_path(text.substr(0, equals), origin);
   if (text.find_first_not_of(' ', equals + 1) == std::string::npos)
-    throw InputError(column(equals + 1), "no value", "expected a.b.c=value");
-  YamlNode value = parse_yaml(text.substr(equals + 1), "--set");
+    throw InputError(column(origin, equals + 1), "no value", "expected a.b.c=value");
+  YamlNode value = parse_yaml(text.substr(equals + 1), origin);
   move_places(value, equals + 1);
 
   YamlNode* node = &root;
   for (const Step& step : steps) {
     if (node->kind == YamlNode::Kind::list) {
-      node = &list_item(*node, step);
+      node = &node->items[list_position(*node, step)];
       continue;
     }
     if (node->kind == YamlNode::Kind::scalar) {
@@ -116,6 +118,23 @@ void apply_override(YamlNode& root, const std::string& text) {
     node = &node->entries.back().value;
   }
   *node = std::move(value);
+}
+
+std::string resolve_key(const YamlNode& root, const std::string& key) {
+  std::string way;
+  const YamlNode* node = &root;
+  for (const Step& step : split_path(key, "key")) {
+    std::string word = step.word;
+    if (node != nullptr && node->kind == YamlNode::Kind::list) {
+      const std::size_t position = list_position(*node, step);
+      word = std::to_string(position);
+      node = &node->items[position];
+    } else if (node != nullptr) {
+      node = node->find(word);
+    }
+    way += way.empty() ? word : '.' + word;
+  }
+  return way;
 }
 
 }  // namespace kvlane

@@ -11,7 +11,11 @@
 
 namespace kvlane {
 
-// Errors stand at `--set:1:N`, N the column in the text of the override.
-void apply_override(YamlNode& root, const std::string& text);
+// Errors stand at `ORIGIN:1:N`, N the column in the text of the override.
+void apply_override(YamlNode& root, const std::string& text, const std::string& origin = "--set");
+
+// The way that a key `a.b.c` takes through the tree, list items by position: two spellings of one
+// place give the same. InputError for an item that is not there.
+std::string resolve_key(const YamlNode& root, const std::string& key);
 
 }  // namespace kvlane

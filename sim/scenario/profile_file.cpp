@@ -27,7 +27,7 @@ const Mapping<LayerEntry>& layer_mapping() {
   static const Mapping<LayerEntry> table =
       Mapping<LayerEntry>("layer statistics", "What one measured layer selects.")
           .integer("layer", &LayerEntry::layer, required, "Number of the layer, from 0.",
-                   {0, 100'000})
+                   {0, 65534})
           .share("n", value(&LayerSelection::n), required, "Rows selected / prompt tokens.",
                  {0, 1, true})
           .number("sigma_n", value(&LayerSelection::sigma_n), required,
@@ -117,7 +117,7 @@ const Mapping<SelectionSpec>& profile_mapping() {
                  "Names of the measured model; any other model is `assumed from` this one.",
                  read_text)
         .integer("layers", &SelectionSpec::measured_layers, required, "Layers of the model.",
-                 {1, 100'000});
+                 {1, 65535});
     ValueType fit{ValueType::Kind::mapping};
     fit.mapping = &fit_mapping();
     ValueType fits{ValueType::Kind::list};

@@ -17,6 +17,26 @@ const SourcePlace& place(const YamlNode& root, const Path& path) {
   return node_at(root, path).place;
 }
 
+// Sums, before anything is listed one by one.
+void check_sizes(const YamlNode& root, const Scenario& s) {
+  std::int64_t instances = 0;
+  for (std::size_t i = 0; i < s.instances.size(); ++i) {
+    instances += s.instances[i].count;
+    if (instances > kMaxAllInstances)
+      throw InputError(place(root, {"instances", i, "count"}),
+                       fmt::format("{} instances in all", instances),
+                       fmt::format("expected at most {}", kMaxAllInstances));
+  }
+  std::int64_t requests = 0;
+  for (std::size_t i = 0; i < s.prompts.size(); ++i) {
+    requests += s.prompts[i].count;
+    if (requests > kMaxRequests)
+      throw InputError(place(root, {"workload", "prompts", i, "count"}),
+                       fmt::format("{} requests in all", requests),
+                       fmt::format("expected at most {}", kMaxRequests));
+  }
+}
+
 // Instances and switches share one name space, since both are nodes of the network.
 std::vector<std::string> check_names(const YamlNode& root, const Scenario& s) {
   std::vector<std::string> ends;
@@ -260,6 +280,7 @@ void check_strategies(const YamlNode& root, Scenario& s) {
 }  // namespace
 
 void check_scenario(const YamlNode& root, Scenario& scenario) {
+  check_sizes(root, scenario);
   const std::vector<std::string> ends = check_names(root, scenario);
   check_roles(root, scenario);
   check_parallelism(root, scenario);

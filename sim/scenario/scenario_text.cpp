@@ -83,7 +83,8 @@ const Mapping<NetworkText>& network_mapping() {
           .default_value("0 us");
   static const Mapping<LinkEvent> events =
       Mapping<LinkEvent>("link event", "A change of a link during the run, both directions.")
-          .quantity("at", &LinkEvent::at, required, "Time since the start of the run; at most 1000000 s.", {0, 1e6})
+          .quantity("at", &LinkEvent::at, required,
+                    "Time since the start of the run; at most 1000000 s.", {0, 1e6})
           .text("from", &LinkEvent::from, required, "End of a link above.")
           .text("to", &LinkEvent::to, required, "Its other end.")
           .quantity("rate", &LinkEvent::rate, required,
@@ -101,7 +102,8 @@ const Mapping<NetworkText>& network_mapping() {
 const Mapping<Prompt>& prompt_mapping() {
   static const Mapping<Prompt> table =
       Mapping<Prompt>("prompt", "Prompts of one shape, all there at the start.")
-          .integer("count", &Prompt::count, optional, "How many; at most 10000 in all.", {1, static_cast<double>(kMaxRequests)})
+          .integer("count", &Prompt::count, optional, "How many; at most 10000 in all.",
+                   {1, static_cast<double>(kMaxRequests)})
           .default_value("1")
           .integer("tokens", &Prompt::tokens, required, "Length.", {1, kMaxTokens})
           .share("prefix_hit", &Prompt::prefix_hit, optional,
@@ -186,11 +188,12 @@ const Mapping<SelectionText>& selection_mapping() {
                  {{"cap", SelectCount::cap}, {"threshold", SelectCount::threshold}}, optional,
                  "A fixed share of the rows, or the algorithm's own count up to it.")
           .default_value("cap")
-          .share("cap", option(&SelectionOptions::cap), optional, "Most rows selected; at least 0.1 %.",
-                 kLeastShare)
+          .share("cap", option(&SelectionOptions::cap), optional,
+                 "Most rows selected; at least 0.1 %.", kLeastShare)
           .default_value("20 %")
           .share("partial_ratio", option(&SelectionOptions::partial_ratio), optional,
-                 "InfiniGen's share of key channels, at least 0.1 %; half of it is metadata on the wire.",
+                 "InfiniGen's share of key channels, at least 0.1 %; half of it is metadata on the "
+                 "wire.",
                  kLeastShare)
           .default_value("25 %")
           .text("profile", &S::profile, optional,

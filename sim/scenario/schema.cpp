@@ -39,8 +39,9 @@ std::string range_text(const Range& range, std::string_view unit) {
   const bool low = std::isfinite(range.low);
   const bool high = std::isfinite(range.high);
   if (low && high)
-    return fmt::format("expected {}{} to {}{}", range.above ? "more than " : "",
-                       bound_text(range.low, percent), bound_text(range.high, percent), suffix);
+    return fmt::format("expected {}{}{} to {}{}", range.or_zero ? "0 or " : "",
+                       range.above ? "more than " : "", bound_text(range.low, percent),
+                       bound_text(range.high, percent), suffix);
   if (low)
     return fmt::format("expected {} {}{}", range.above ? "more than" : "at least",
                        bound_text(range.low, percent), suffix);
@@ -49,6 +50,7 @@ std::string range_text(const Range& range, std::string_view unit) {
 }
 
 void check_range(const YamlNode& node, double value, const Range& range, std::string_view unit) {
+  if (range.or_zero && value == 0) return;
   const bool holds = (range.above ? value > range.low : value >= range.low) && value <= range.high;
   if (!holds)
     throw InputError(node.place, describe(node) + " is out of range", range_text(range, unit));

@@ -46,13 +46,26 @@ class MappingBase;
 
 enum class Need : std::uint8_t { required, optional };
 
-struct Range {  // inclusive; `above` excludes the low end
+struct Range {  // inclusive; `above` excludes the low end, `or_zero` allows 0 below it
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool above = false;
+  bool or_zero = false;
 };
 inline constexpr Range kPositive{0, std::numeric_limits<double>::infinity(), true};
 inline constexpr Range kNotNegative{0, std::numeric_limits<double>::infinity(), false};
+
+// What hardware can be, in base units: beyond these, times leave the clock's 106 days, or a value
+// was meant for another key.
+inline constexpr Range kLinkRate{1e3, 1e15};    // bit/s
+inline constexpr Range kMemoryRate{1e6, 1e15};  // byte/s; as bit/s in a Bandwidth:
+inline constexpr Range kMemoryBits{8e6, 8e15};
+inline constexpr Range kComputeRate{1e9, 1e18};  // operations/s
+inline constexpr Range kShortTime{0, 1};         // s: a kernel, a message
+inline constexpr Range kHostTime{0, 3600};
+inline constexpr Range kMemorySize{1, 1e16};  // B
+inline constexpr Range kPrice{0, 1e6, true};  // USD/h
+inline constexpr Range kLeastShare{0.001, 1};
 
 // The text of a scalar and where it stands: names and paths that are looked up later.
 struct PlacedText {

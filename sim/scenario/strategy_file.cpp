@@ -95,7 +95,8 @@ Mapping<StrategyOptions> make_mapping() {
                "Push the remaining blocks in the background. Default: true for smartgen, false for "
                "sequential.")
       .share("speculative_ratio", &S::speculative_ratio, optional,
-             "Share of blocks pushed in the background in one decode iteration.", {0, 1, true})
+             "Share of blocks pushed in the background in one decode iteration, at least 0.1 %.",
+             kLeastShare)
       .default_value("10 %")
       .words("ratio_of", &S::ratio_of,
              {{"all", RatioOf::all}, {"remaining_at_start", RatioOf::remaining_at_start}}, optional,

@@ -36,6 +36,14 @@ class TreeBuilder final : public YAML::EventHandler {
     refuse_anchor(mark, anchor);
     if (tag != "?" && tag != "!" && !tag.empty())
       throw InputError(place(mark), fmt::format("the tag `{}`", tag), kPlainYaml);
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      if (is_control(value, i))
+        throw InputError(place(mark),
+                         value[i] == '\n'
+                             ? "a value of several lines"
+                             : "a value with the control character " + readable(value.substr(i, 1)),
+                         "expected text on one line (`>-` folds lines into one)");
+    }
     YamlNode node = make(YamlNode::Kind::scalar, mark);
     node.text = value;
     node.quoted = tag == "!";

@@ -12,7 +12,7 @@ namespace {
 // The trace and the layout must speak of the same model and prompt.
 void check_fits(const SelectionTrace& trace, const KvLayout& layout) {
   const auto refuse = [&](const std::string& found, const std::string& expected) {
-    throw InputError({trace.name, 0, 0}, found, expected);
+    throw InputError({trace.name, 0, 0}, found, "expected " + expected);
   };
   if (trace.model_layers != layout.layer_count()) {
     refuse(fmt::format("a trace of {}, {} layers", trace.model, trace.model_layers),
@@ -136,7 +136,7 @@ std::unique_ptr<const Demand> replay_demand(const SelectionTrace& trace, const K
   check_fits(trace, layout);
   if (trace.steps < output_steps) {
     throw InputError({trace.name, 0, 0}, fmt::format("a trace of {} decode steps", trace.steps),
-                     fmt::format("at least {}", output_steps));
+                     fmt::format("expected at least {}", output_steps));
   }
   return std::make_unique<ReplayedDemand>(trace, layout);
 }

@@ -15,6 +15,11 @@ namespace kvlane {
 namespace {
 
 constexpr std::string_view kFormat = "kvlane-selection-1";
+// What the body holds, in the words of the header.
+constexpr std::string_view kRow =
+    "token position; ids >= prompt_tokens are rows generated during decoding";
+constexpr std::string_view kOrder = "step, layer, kv_head";
+constexpr std::string_view kCoding = "varint n, first id, then id[i]-id[i-1]-1";
 // Bounds on what a header may ask for, before anything is allocated.
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 28U;
 constexpr std::int64_t kMostSteps = 60'000;
@@ -23,7 +28,7 @@ constexpr std::int64_t kMostHeads = 4096;
 constexpr std::size_t kMostSets = std::size_t{1} << 22U;  // steps x layers x heads
 
 [[noreturn]] void bad(const std::string& name, std::string_view found, std::string_view expected) {
-  throw InputError({name, 0, 0}, found, expected);
+  throw InputError({name, 0, 0}, found, fmt::format("expected {}", expected));
 }
 
 // zlib's gzip stream, closed whatever happens.
@@ -31,14 +36,15 @@ class Inflater {
  public:
   explicit Inflater(const std::string& name) : name_(name) {
     // 16: gzip header and trailer.
-    if (inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) bad(name_, "zlib failed", "memory");
+    if (inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) bad(name_, "zlib failed", "more memory");
   }
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
   ~Inflater() { inflateEnd(&stream_); }
 
   std::string run(std::span<const std::uint8_t> file) {
-    if (file.size() > std::numeric_limits<uInt>::max()) bad(name_, "the file is too large", "4 GB");
+    if (file.size() > std::numeric_limits<uInt>::max())
+      bad(name_, "the file is too large", "at most 4 GB");
     stream_.next_in = const_cast<Bytef*>(file.data());  // zlib does not write there
     stream_.avail_in = static_cast<uInt>(file.size());
     std::string out;
@@ -62,7 +68,7 @@ class Inflater {
       out.append(chunk.data(), made);
     }
     if (stream_.avail_in != 0) {
-      bad(name_, fmt::format("{} bytes after the gzip stream", stream_.avail_in), "none");
+      bad(name_, fmt::format("{} bytes after the gzip stream", stream_.avail_in), "its end");
     }
     return out;
   }
@@ -81,8 +87,20 @@ class Header {
   std::string text(const char* key, bool required) const {
     const auto it = json_.find(key);
     if (it == json_.end() && !required) return "";
-    if (it == json_.end() || !it->is_string()) bad(name_, missing(key), "a text");
-    return it->get<std::string>();
+    if (it == json_.end() || !it->is_string()) bad(name_, missing(key), "text");
+    auto text = it->get<std::string>();
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (is_control(text, i)) {
+        bad(name_, fmt::format("a control character in header key '{}'", key), "text on one line");
+      }
+    }
+    return text;
+  }
+  // A key that says how the body is written: left out, or the format's own words.
+  void only(const char* key, std::string_view words) const {
+    const std::string found = text(key, false);
+    if (!found.empty() && found != words)
+      bad(name_, fmt::format("header key '{}' is `{}`", key, found), fmt::format("`{}`", words));
   }
   std::int64_t number(const char* key, std::int64_t least, std::int64_t most) const {
     const auto it = json_.find(key);
@@ -111,7 +129,7 @@ class Header {
     const bool big =
         value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(most);
     if (big || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
-      bad(name_, fmt::format("header key '{}' is {}", key, value.dump()), expected);
+      bad(name_, fmt::format("header key '{}' is {}", key, shortened(value.dump())), expected);
     }
     return value.get<std::int64_t>();
   }
@@ -162,8 +180,11 @@ SelectionTrace read_selection_trace(std::span<const std::uint8_t> file, const st
   if (line == std::string::npos) bad(name, "no line end in the file", "a header line");
   const Header header(std::string_view(raw).substr(0, line), name);
   if (header.text("format", true) != kFormat) {
-    bad(name, fmt::format("format '{}'", header.text("format", true)), kFormat);
+    bad(name, fmt::format("the format `{}`", header.text("format", true)), kFormat);
   }
+  header.only("row", kRow);
+  header.only("order", kOrder);
+  header.only("coding", kCoding);
   SelectionTrace trace;
   trace.name = name;
   trace.model = header.text("model", true);
@@ -207,27 +228,27 @@ SelectionTrace read_selection_trace(std::span<const std::uint8_t> file, const st
       }
     }
   }
-  if (!body.at_end()) bad(name, fmt::format("{} bytes after the last step", body.left()), "none");
+  if (!body.at_end())
+    bad(name, fmt::format("{} bytes after the last step", body.left()), "the end");
   return trace;
 }
 
 std::vector<std::uint8_t> write_selection_trace(const SelectionTrace& trace) {
-  const nlohmann::ordered_json header = {
-      {"format", kFormat},
-      {"model", trace.model},
-      {"text", trace.text},
-      {"kind", trace.kind},
-      {"selector_note", trace.note},
-      {"selector", trace.selector},
-      {"prompt_tokens", trace.prompt_tokens},
-      {"steps", trace.steps},
-      {"n_layers", trace.model_layers},
-      {"layers", trace.layers},
-      {"kv_heads", trace.kv_heads},
-      {"dense_layers", trace.dense_layers},
-      {"row", "token position; ids >= prompt_tokens are rows generated during decoding"},
-      {"order", "step, layer, kv_head"},
-      {"coding", "varint n, first id, then id[i]-id[i-1]-1"}};
+  const nlohmann::ordered_json header = {{"format", kFormat},
+                                         {"model", trace.model},
+                                         {"text", trace.text},
+                                         {"kind", trace.kind},
+                                         {"selector_note", trace.note},
+                                         {"selector", trace.selector},
+                                         {"prompt_tokens", trace.prompt_tokens},
+                                         {"steps", trace.steps},
+                                         {"n_layers", trace.model_layers},
+                                         {"layers", trace.layers},
+                                         {"kv_heads", trace.kv_heads},
+                                         {"dense_layers", trace.dense_layers},
+                                         {"row", kRow},
+                                         {"order", kOrder},
+                                         {"coding", kCoding}};
   std::string raw =
       header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   KVLANE_CHECK(std::ssize(trace.rows) == trace.steps, "{} steps", trace.rows.size());

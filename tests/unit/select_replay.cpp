@@ -123,6 +123,24 @@ TEST_CASE("replay: a profile is the mean of the traces") {
   }
 }
 
+TEST_CASE("replay: what the header says of the body is the format's own words, or left out") {
+  const std::string body("\x02\x00\x01", 3);  // two rows: 0 and 2
+  CHECK(error_of(kHeader, body).empty());
+  const auto header = [](const std::string& key, const std::string& words) {
+    return with("\"dense_layers\"", "\"" + key + "\":\"" + words + "\",\"dense_layers\"");
+  };
+  CHECK(error_of(header("order", "step, layer, kv_head"), body).empty());
+  CHECK(error_of(header("coding", "varint n, first id, then id[i]-id[i-1]-1"), body).empty());
+  for (const char* key : {"row", "order", "coding"}) {
+    const std::string error = error_of(header(key, "layer, step"), body);
+    CHECK(has(error, std::string("'") + key + "' is `layer, step`; expected `"));
+  }
+  CHECK(has(error_of(with("\"m\"", "\"a\\u001bb\""), body), "control character"));
+  // Every error says what was expected.
+  CHECK(has(error_of(kHeader, body + "x"), "1 bytes after the last step; expected "));
+  CHECK(has(error_of(with("\"steps\":1", "\"steps\":-1"), body), "; expected a whole number"));
+}
+
 TEST_CASE("replay: a trace of another model, length or layer set is refused") {
   const SelectionTrace trace = read_selection_trace(shipped(), kShipped);
   const auto refused = [&](const ModelSpec& model, std::int64_t tokens, bool as_full,

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "sim/scenario/overrides.h"
 #include "sim/scenario/scenario_file.h"
 #include "tests/unit/scenario/support.h"
@@ -140,4 +142,59 @@ TEST_CASE("checks: HACK without int8 tensor cores is a warning") {
 TEST_CASE("checks: outputs name strategies that exist") {
   CHECK(error({"outputs.only=[full]"}) == "no error");
   CHECK(has(error({"outputs.only=[ful]"}), "no strategy `ful`"));
+}
+
+TEST_CASE("checks: values whose times would leave the clock, or whose sizes no run survives") {
+  const auto refused = [](const std::string& key, const std::string& value) {
+    const std::string text = error({key + "=" + value});
+    CAPTURE(key);
+    CAPTURE(text);
+    return has(text, "out of range; expected ") || has(text, " in all; expected ");
+  };
+  CHECK(refused("instances.d.nic.rate", "1 bps"));
+  CHECK(refused("instances.d.nic.efficiency", "0.0001 %"));
+  CHECK(refused("instances.d.nic.latency", "1 h"));
+  CHECK(refused("instances.d.nic.per_message", "2 s"));
+  CHECK(refused("instances.d.nic.message_rate", "1 msg/s"));
+  CHECK(refused("instances.d.gpu.memory_bandwidth", "1 B/s"));
+  CHECK(refused("instances.d.gpu.pcie_h2d", "1 KB/s"));
+  CHECK(refused("instances.d.gpu.peak_flops", "1 FLOPS"));
+  CHECK(refused("instances.d.gpu.peak_int8_ops", "1 OPS"));
+  CHECK(error({"instances.d.gpu.peak_int8_ops=0 OPS"}) == "no error");
+  CHECK(refused("instances.d.gpu.gemm_t0", "1 h"));
+  CHECK(refused("instances.d.gpu.prefill_s0", "1e9"));
+  CHECK(refused("instances.d.gpu.decode_em", "0.01 %"));
+  CHECK(refused("instances.d.price", "1e308 USD/h"));
+  CHECK(refused("serving.router_hop", "1 h"));
+  CHECK(refused("serving.idle_poll", "61 s"));
+  CHECK(refused("serving.blocks", "65536"));
+  CHECK(error({"serving.blocks=65535"}) == "no error");
+  CHECK(refused("workload.prompts.0.tokens", "10000001"));
+  CHECK(refused("workload.output_tokens", "65537"));
+  CHECK(refused("selection.texts", "257"));
+  CHECK(refused("seeds", "10001"));
+  // 4 x 3000 requests, 2 + 1024 x 4 instances.
+  const std::string shapes =
+      "[{count: 3000, tokens: 9}, {count: 3000, tokens: 9}, {count: 3000, tokens: 9}, "
+      "{count: 3000, tokens: 9}]";
+  CHECK(refused("workload.prompts", shapes));
+  CHECK(refused("instances.p.count", "1025"));
+}
+
+TEST_CASE("checks: a text is one line without control characters, and no message holds one") {
+  for (const char* name : {R"("a\0b")", R"("a\e[2J")", R"("a\nb")", R"("a\N b")"}) {
+    const std::string text = error({std::string("name=") + name});
+    CAPTURE(text);
+    CHECK(has(text, "; expected text on one line"));
+    CHECK(std::none_of(text.begin(), text.end(),
+                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }));
+  }
+  CHECK(error({"name=\"Zürich\""}) == "no error");
+}
+
+TEST_CASE("messages: shortened and escaped, nothing lost behind a NUL") {
+  using namespace std::string_literals;
+  const InputError error({"f\n.yaml", 1, 2}, "`a\0b`"s, "expected `" + std::string(200, 'x') + "`");
+  const std::string text = error.what();
+  CHECK(text == "f\\n.yaml:1:2: `a\\x00b`; expected `" + std::string(77, 'x') + "...`");
 }
