@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <sstream>
 
+#include "sim/base/input_error.h"
+
 namespace kvlane::cli {
 
 namespace po = boost::program_options;
@@ -25,7 +27,8 @@ bool Arguments::parse(const std::string& command, const std::string& about, cons
               values);
     po::notify(values);
   } catch (const po::error& error) {
-    throw UsageError(fmt::format("{}: {}", command, error.what()));
+    throw UsageError(fmt::format("{}: {}; expected the options of kvlane {} --help", command,
+                                 error.what(), command));
   }
   if (!has("help")) return true;
   std::ostringstream out;
@@ -37,10 +40,20 @@ bool Arguments::parse(const std::string& command, const std::string& about, cons
 void expect_word(const std::string& option, const std::string& value,
                  const std::vector<std::string>& words) {
   if (std::find(words.begin(), words.end(), value) != words.end()) return;
-  throw UsageError(
-      fmt::format("{}: '{}'; expected one of {}", option, value, fmt::join(words, ", ")));
+  throw UsageError(fmt::format("{}: '{}'; expected one of {}", option, shortened(value),
+                               fmt::join(words, ", ")));
 }
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void print_error(std::string_view message) {
+  const std::string line = "kvlane: " + readable(message) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void expect_name(const Arguments& arguments, const std::string& option, const std::string& value) {
+  if (arguments.has(option) && value.empty())
+    throw UsageError(fmt::format("--{} ''; expected a name", option));
+}
 
 }  // namespace kvlane::cli

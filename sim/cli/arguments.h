@@ -4,6 +4,7 @@
 
 #include <boost/program_options.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/cli/commands.h"
@@ -25,5 +26,9 @@ void expect_word(const std::string& option, const std::string& value,
                  const std::vector<std::string>& words);
 
 void print(const std::string& text);  // to stdout
+// One line `kvlane: message` to stderr; where that cannot be written, nobody reads it.
+void print_error(std::string_view message);
+// Throws UsageError where a file or folder was given as ''.
+void expect_name(const Arguments& arguments, const std::string& option, const std::string& value);
 
 }  // namespace kvlane::cli

@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
-
-#include "sim/base/input_error.h"
 #include "sim/cli/arguments.h"
 #include "sim/cli/commands.h"
 #include "sim/report/compare.h"
 #include "sim/report/result_json.h"
+#include "sim/scenario/input_files.h"
 
 namespace kvlane::cli {
 namespace {
@@ -21,10 +18,7 @@ constexpr char kAbout[] =
     "`kvlane run --format json` writes.";
 
 Result read_result(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw InputError({path}, "the file cannot be read", "expected a kvlane.result/1");
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  return result_from_json(path, text);
+  return result_from_json(path, InputFiles({}).peek(path, {path}));
 }
 
 }  // namespace

@@ -58,6 +58,9 @@ int run_command(const Args& args, const Context& context) {
       "no-verdict", "skip the runs at other bandwidths that the verdict needs")(
       "force", "replace files that exist");
   if (!arguments.parse("run", kAbout, args)) return 0;
+  expect_name(arguments, "out", out);
+  expect_name(arguments, "requests", requests);
+  expect_name(arguments, "trace", trace);
   if (arguments.positional.size() != 1) {
     throw UsageError(
         fmt::format("run: {} files; expected one SCENARIO.yaml", arguments.positional.size()));
@@ -72,14 +75,19 @@ int run_command(const Args& args, const Context& context) {
 
   const Replace replace = arguments.has("force") ? Replace::allow : Replace::refuse;
   const std::filesystem::path dir = out;
+  std::optional<OutputFolder> folder;
+  std::vector<std::string> outputs;
   if (!out.empty()) {
-    make_output_folder(out);
-    for (const char* name : {"result.json", "result.csv", "result.txt"}) {
-      check_can_write((dir / name).string(), replace);
-    }
+    folder.emplace(out);
+    for (const char* name : {"result.json", "result.csv", "result.txt"})
+      outputs.push_back((dir / name).string());
   }
-  if (!requests.empty()) check_can_write(requests, replace);
-  if (!trace.empty()) check_can_write(trace, replace);
+  if (!requests.empty()) outputs.push_back(requests);
+  if (!trace.empty()) outputs.push_back(trace);
+  std::vector<std::string> inputs;
+  for (const InputFile& input : scenario.inputs) inputs.push_back(input.opened);
+  check_outputs_differ(outputs, inputs);
+  for (const std::string& path : outputs) check_can_write(path, replace);
 
   RunOptions options;
   options.only = only;
@@ -92,11 +100,16 @@ int run_command(const Args& args, const Context& context) {
     }
     progress->set(static_cast<std::int64_t>(done));
   };
-  std::unique_ptr<OutputFile> trace_file;
+  std::vector<std::unique_ptr<OutputFile>> files;
+  const auto add = [&](const std::string& path, std::string_view text) {
+    files.push_back(std::make_unique<OutputFile>(path, replace));
+    files.back()->write(text);
+  };
   std::unique_ptr<ChromeTrace> chrome;
   if (!trace.empty()) {
-    trace_file = std::make_unique<OutputFile>(trace, replace);
-    chrome = std::make_unique<ChromeTrace>([&](std::string_view text) { trace_file->write(text); });
+    add(trace, "");
+    chrome = std::make_unique<ChromeTrace>(
+        [file = files.back().get()](std::string_view text) { file->write(text); });
     options.trace = [&](const std::string& strategy, const std::vector<std::string>& gpus,
                         const std::vector<std::string>& endpoints) {
       return &chrome->add_strategy(strategy, TraceNames{gpus, endpoints});
@@ -114,15 +127,14 @@ int run_command(const Args& args, const Context& context) {
     text = result_to_table(result, context.columns);
   }
   if (!out.empty()) {
-    write_whole_file((dir / "result.json").string(), result_to_json(result), replace);
-    write_whole_file((dir / "result.csv").string(), result_to_csv(result), replace);
-    write_whole_file((dir / "result.txt").string(), result_to_table(result), replace);
+    add((dir / "result.json").string(), result_to_json(result));
+    add((dir / "result.csv").string(), result_to_csv(result));
+    add((dir / "result.txt").string(), result_to_table(result));
   }
-  if (!requests.empty()) write_whole_file(requests, requests_to_csv(result), replace);
-  if (chrome) {
-    chrome->finish();
-    trace_file->commit();
-  }
+  if (!requests.empty()) add(requests, requests_to_csv(result));
+  if (chrome) chrome->finish();
+  commit_all(files);
+  if (folder) folder->keep();
   print(text);
   return 0;
 }

@@ -22,7 +22,10 @@ int schema_command(const Args& args, const Context&) {
   if (!arguments.parse("schema", kAbout, args)) return 0;
   std::vector<std::pair<std::string, const MappingBase*>> schemas = list_schemas();
   schemas.emplace_back("study", &study_mapping());
-  if (arguments.positional.size() > 1) throw UsageError("schema: expected at most one KIND");
+  if (arguments.positional.size() > 1) {
+    throw UsageError(
+        fmt::format("schema: {} words; expected at most one KIND", arguments.positional.size()));
+  }
   const std::string kind =
       arguments.positional.empty() ? schemas[0].first : arguments.positional[0];
   std::vector<std::string> names;

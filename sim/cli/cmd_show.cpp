@@ -34,7 +34,8 @@ int show_command(const Args& args, const Context& context) {
   if (!arguments.parse("show", kAbout, args)) return 0;
   expect_word("--format", format, {"table", "json"});
   if (arguments.positional.size() != 2) {
-    throw UsageError("show: expected two words: model|hardware NAME|FILE");
+    throw UsageError(fmt::format("show: {} words; expected two words, model|hardware NAME|FILE",
+                                 arguments.positional.size()));
   }
   expect_word("show", arguments.positional[0], {"model", "hardware"});
   if (arguments.has("tokens") && (tokens < 1 || tokens > 1'000'000'000)) {
@@ -49,7 +50,8 @@ int show_command(const Args& args, const Context& context) {
     print(json ? show_model_json(model, tokens) : show_model_text(model, tokens));
     return 0;
   }
-  if (arguments.has("tokens")) throw UsageError("show: --tokens belongs to show model");
+  if (arguments.has("tokens"))
+    throw UsageError("show hardware: --tokens; expected it with show model only");
   const std::string path = files.find(name, "hardware");
   const GpuSpec gpu = read_gpu(files.read(path, name.place), path);
   print(json ? show_gpu_json(gpu) : show_gpu_text(gpu));

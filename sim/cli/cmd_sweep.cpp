@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -20,6 +20,7 @@
 #include "sim/report/json_writer.h"
 #include "sim/report/text_table.h"
 #include "sim/scenario/sha256.h"
+#include "sim/study/study_check.h"
 #include "sim/study/study_file.h"
 
 namespace kvlane::cli {
@@ -44,41 +45,34 @@ struct Shard {
 
 Shard parse_shard(const std::string& text) {
   Shard shard;
-  int used = 0;
-  if (std::sscanf(text.c_str(), "%d/%d%n", &shard.number, &shard.of, &used) != 2 ||
-      used != static_cast<int>(text.size()) || shard.number < 1 || shard.number > shard.of) {
-    throw UsageError(fmt::format("sweep: --shard {}; expected I/N, such as 1/3", text));
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, shard.number);
+  const bool slash = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
+  const auto second = std::from_chars(slash ? first.ptr + 1 : end, end, shard.of);
+  if (!slash || second.ec != std::errc() || second.ptr != end || shard.number < 1 ||
+      shard.number > shard.of) {
+    throw UsageError(
+        fmt::format("sweep: --shard '{}'; expected I/N, such as 1/3", shortened(text)));
   }
   --shard.number;
   return shard;
 }
 
-void forget(const std::string& dir) {
-  std::vector<fs::path> old;
-  for (const auto& entry : fs::directory_iterator(dir)) {
-    const std::string name = entry.path().filename().string();
-    const bool journal = name.rfind("journal", 0) == 0 && entry.path().extension() == ".jsonl";
-    if (journal || name == "runs.csv" || name == "crossovers.csv") old.push_back(entry.path());
-  }
-  for (const fs::path& path : old) fs::remove(path);
-}
-
-bool has_journal(const std::string& dir) {
-  return std::any_of(fs::directory_iterator(dir), fs::directory_iterator(), [](const auto& entry) {
-    return entry.path().filename().string().rfind("journal", 0) == 0;
-  });
-}
-
 // Replacing a result needs --force, unless a journal says that this is the same sweep continued.
-void check_folder(const std::string& dir, bool force) {
-  if (force) return forget(dir);
-  for (const char* name : {"runs.csv", "crossovers.csv"}) {
-    if (!has_journal(dir)) check_can_write((fs::path(dir) / name).string(), Replace::refuse);
-  }
+// --force deletes what a sweep has written, nothing else.
+void check_folder(const std::string& dir, const std::vector<std::string>& inputs, bool force) {
+  const std::vector<std::string> journals = journals_in(dir);
+  const Replace replace = force || !journals.empty() ? Replace::allow : Replace::refuse;
+  const std::vector<std::string> results = {(fs::path(dir) / "runs.csv").string(),
+                                            (fs::path(dir) / "crossovers.csv").string()};
+  check_outputs_differ(results, inputs);
+  for (const std::string& path : results) check_can_write(path, replace);
+  if (!force || journals.empty()) return;
+  for (const std::string& path : results) fs::remove(path);
+  for (const std::string& path : journals) fs::remove(path);
 }
 
-void write_runs(const Study& study, const Sweep& sweep, const std::string& path) {
-  OutputFile file(path, Replace::allow);
+void write_runs(const Study& study, const Sweep& sweep, OutputFile& file) {
   file.write(csv_line(Sweep::columns(study)));
   for (std::size_t i = 0; i < grid_size(study); ++i) {
     // Axis values, then a row of the run: both are CSV already.
@@ -93,7 +87,6 @@ void write_runs(const Study& study, const Sweep& sweep, const std::string& path)
       at = end + 1;
     }
   }
-  file.commit();
 }
 
 std::string crossovers_csv(const Study& study, const std::vector<CrossoverRow>& rows) {
@@ -216,9 +209,10 @@ int sweep_command(const Args& args, const Context& context) {
     throw UsageError(
         fmt::format("sweep: {} files; expected one STUDY.yaml", arguments.positional.size()));
   }
+  expect_name(arguments, "out", out);
   if (out.empty()) throw UsageError("sweep: no --out; expected the folder for the results");
   expect_word("--format", format, {"table", "json", "csv"});
-  const Shard shard = shard_text.empty() ? Shard{} : parse_shard(shard_text);
+  const Shard shard = arguments.has("shard") ? parse_shard(shard_text) : Shard{};
   if (jobs < 0) throw UsageError(fmt::format("sweep: -j {}; expected at least 1", jobs));
   if (jobs == 0) jobs = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 
@@ -231,17 +225,17 @@ int sweep_command(const Args& args, const Context& context) {
                          jobs,
                          shard.number,
                          shard.of};
-  Sweep::check(setup);
+  check_study(study, set, setup.preset_dirs);
 
-  make_output_folder(out);
-  check_folder(out, arguments.has("force"));
+  OutputFolder folder(out);
+  check_folder(out, {study.file.opened, study.scenario}, arguments.has("force"));
   std::string identity = study.file.sha256;
   for (const std::string& text : set) identity += '\n' + text;
-  const std::string head = fmt::format("kvlane.journal/1 {}", sha256_hex(identity));
   const std::string name = shard_text.empty()
                                ? "journal.jsonl"
                                : fmt::format("journal-{}-of-{}.jsonl", shard.number + 1, shard.of);
-  Journal journal(out, name, head);
+  Journal journal(out, name, sha256_hex(identity));
+  folder.keep();  // from here on there is something to continue
   Sweep sweep(setup, journal);
   {
     SharedProgress progress("runs", context);
@@ -260,8 +254,12 @@ int sweep_command(const Args& args, const Context& context) {
   }
   const std::string runs_path = (fs::path(out) / "runs.csv").string();
   const std::string crossovers_path = (fs::path(out) / "crossovers.csv").string();
-  write_runs(study, sweep, runs_path);
-  write_whole_file(crossovers_path, crossovers_csv(study, crossovers), Replace::allow);
+  std::vector<std::unique_ptr<OutputFile>> results;
+  results.push_back(std::make_unique<OutputFile>(runs_path, Replace::allow));
+  write_runs(study, sweep, *results.back());
+  results.push_back(std::make_unique<OutputFile>(crossovers_path, Replace::allow));
+  results.back()->write(crossovers_csv(study, crossovers));
+  commit_all(results);
   if (format == "json") {
     print(crossovers_json(study, crossovers));
   } else if (format == "csv") {

@@ -8,6 +8,7 @@
 #include "sim/report/json_writer.h"
 #include "sim/scenario/catalog.h"
 #include "sim/scenario/scenario_file.h"
+#include "sim/study/study_check.h"
 #include "sim/study/study_file.h"
 
 namespace kvlane::cli {
@@ -34,9 +35,8 @@ int validate_command(const Args& args, const Context& context) {
   expect_word("--format", format, {"table", "json"});
   if (arguments.positional.empty()) throw UsageError("validate: no file; expected FILE...");
   const std::vector<std::string> dirs = {context.preset_dir};
-  const auto check_study = [&](const std::string& path, InputFiles& files) {
-    const Study study = read_study(path, files);
-    read_scenario(study.scenario, set, dirs);
+  const StudyCheck read_and_check = [&](const std::string& path, InputFiles& files) {
+    check_study(read_study(path, files), set, dirs);
   };
   bool bad = false;
   std::string good;
@@ -45,11 +45,11 @@ int validate_command(const Args& args, const Context& context) {
   for (const std::string& path : arguments.positional) {
     std::string kind;
     try {
-      kind = set.empty() ? validate_file(path, dirs, check_study) : "scenario";
+      kind = set.empty() ? validate_file(path, dirs, read_and_check) : "scenario";
       if (!set.empty()) read_scenario(path, set, dirs);
     } catch (const InputError& error) {
       bad = true;
-      fmt::print(stderr, "kvlane: {}\n", error.what());
+      print_error(error.what());
       continue;
     }
     good += fmt::format("{}: {}, valid\n", path, kind);

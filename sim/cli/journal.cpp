@@ -43,6 +43,17 @@ bool parse_line(std::string_view line, JournalKey& key) {
          parse_hex(line.substr(kKeyDigits + 1, 16), sum) && sum == fnv1a(line.substr(kTextAt));
 }
 
+// A kill while the first line was written leaves a part of it.
+bool is_journal(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(fs::symlink_status(path, error))) return false;
+  std::string head(kJournalHead.size(), '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(in.gcount()));
+  return in.eof() ? kJournalHead.rfind(head, 0) == 0 : head == kJournalHead;
+}
+
 }  // namespace
 
 JournalKey journal_key(std::string_view made_from) {
@@ -53,14 +64,29 @@ JournalKey journal_key(std::string_view made_from) {
   return key;
 }
 
-Journal::Journal(const std::string& folder, const std::string& name, const std::string& study) {
-  std::vector<std::string> paths{(fs::path(folder) / name).string()};
+std::vector<std::string> journals_in(const std::string& folder) {
+  std::vector<std::string> paths;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string file = entry.path().filename().string();
-    if (file.rfind("journal", 0) == 0 && entry.path().extension() == ".jsonl" && file != name)
+    const std::string name = entry.path().filename().string();
+    if (name.rfind("journal", 0) == 0 && entry.path().extension() == ".jsonl" &&
+        is_journal(entry.path()))
       paths.push_back(entry.path().string());
   }
-  std::sort(paths.begin() + 1, paths.end());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+Journal::Journal(const std::string& folder, const std::string& name, const std::string& made_from) {
+  const std::string study = kJournalHead + made_from;
+  std::vector<std::string> paths{(fs::path(folder) / name).string()};
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(paths[0], error)) && !is_journal(paths[0])) {
+    throw InputError({paths[0]}, "a file that is no journal of a sweep",
+                     "expected another --out, or the file moved away");
+  }
+  for (std::string& path : journals_in(folder)) {
+    if (path != paths[0]) paths.push_back(std::move(path));
+  }
   try {
     for (const std::string& path : paths) {
       const bool own = files_.empty();

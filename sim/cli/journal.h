@@ -14,6 +14,12 @@
 
 namespace kvlane::cli {
 
+// How a journal starts; what it is made from follows.
+inline const std::string kJournalHead = "kvlane.journal/1 ";
+
+// The journals of a sweep in a folder: plain files that start as one, in order of name.
+std::vector<std::string> journals_in(const std::string& folder);
+
 using JournalKey = std::array<std::uint64_t, 2>;
 
 // The first 128 bits of the SHA-256 of `made_from`.
@@ -21,10 +27,10 @@ JournalKey journal_key(std::string_view made_from);
 
 class Journal {
  public:
-  // Reads every journal*.jsonl of the folder, and appends to `name` there. `study` is the first
-  // line of a new file; one that starts otherwise is an InputError, as is a second process on the
-  // same file.
-  Journal(const std::string& folder, const std::string& name, const std::string& study);
+  // Reads every journal of the folder, and appends to `name` there. `made_from` ends the first line
+  // of a new file; a journal of something else is an InputError, as is a file of that name that is
+  // no journal, or a second process on the same file.
+  Journal(const std::string& folder, const std::string& name, const std::string& made_from);
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;

@@ -1,6 +1,7 @@
 // kvlane COMMAND ...: finds the presets, gives the words to the command, turns errors into exit
 // statuses: 0 done, 1 the run or check failed, 2 bad input or usage.
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -12,7 +13,9 @@
 #include <string_view>
 
 #include "sim/base/input_error.h"
+#include "sim/cli/arguments.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/unfinished.h"
 #include "sim/cli/version.h"
 
 namespace kvlane::cli {
@@ -73,22 +76,32 @@ Context make_context() {
   return context;
 }
 
+// A stream that the caller closed would give its number to the next file opened, and a message
+// would land there. Read only, so that writing to it still fails.
+void open_closed_streams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (::fcntl(stream, F_GETFD) == -1 && ::open("/dev/null", O_RDONLY) < 0) return;
+  }
+}
+
 int fail(std::string_view message, int status) {
-  fmt::print(stderr, "kvlane: {}\n", message);
+  print_error(message);
   return status;
 }
 
 int dispatch(const Args& args) {
   if (args.empty()) {
-    fmt::print(stderr, "{}", usage());
+    std::fputs(usage().c_str(), stderr);
     return 2;
   }
   if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
-    fmt::print("{}", usage());
+    print(usage());
     return 0;
   }
-  if (args[0] == "--version") {
-    fmt::print("kvlane {} ({}), built with {}\n", kVersion, kCommit, kBuiltWith);
+  for (const std::string& word : args) {
+    if (word == "--") break;
+    if (word != "--version") continue;
+    print(fmt::format("kvlane {} ({}), built with {}\n", kVersion, kCommit, kBuiltWith));
     return 0;
   }
   for (const Command& command : kCommands) {
@@ -103,6 +116,8 @@ int dispatch(const Args& args) {
 
 int main(int argc, char** argv) {
   using namespace kvlane::cli;
+  open_closed_streams();
+  remove_unfinished_on_signals();
   try {
     const int status = dispatch({argv + 1, argv + argc});
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

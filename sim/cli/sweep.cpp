@@ -64,25 +64,6 @@ Scenario Sweep::read(const GridPoint& point) const {
   return read_scenario(setup_.study.scenario, all_overrides(setup_, point), setup_.preset_dirs);
 }
 
-void Sweep::check(const SweepSetup& setup) {
-  const Study& study = setup.study;
-  const GridPoint first = grid_point(study, 0);
-  for (std::size_t a = 0; a < study.grid.size(); ++a) {
-    for (std::size_t v = a == 0 ? 0 : 1; v < study.grid[a].values.size(); ++v) {
-      GridPoint point = first;
-      point[a] = study.grid[a].values[v].text;
-      Scenario scenario =
-          read_scenario(study.scenario, all_overrides(setup, point), setup.preset_dirs);
-      if (a > 0 || v > 0) continue;
-      keep_strategies(scenario, study.strategies);
-      for (const CrossoverQuestion& question : study.crossovers) {
-        Scenario asked = scenario;
-        keep_strategies(asked, {question.of, question.against});
-      }
-    }
-  }
-}
-
 std::vector<std::string> Sweep::columns(const Study& study) {
   std::vector<std::string> columns;
   for (const GridAxis& axis : study.grid) columns.push_back(axis.key.text);

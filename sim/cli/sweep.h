@@ -34,10 +34,6 @@ class Sweep {
  public:
   Sweep(const SweepSetup& setup, Journal& journal);
 
-  // Reads the scenario with every value of every axis once, so that what is wrong is said before
-  // anything runs. Needs no journal.
-  static void check(const SweepSetup& setup);
-
   // Runs what the journal does not have yet; `progress(done, of)` from any thread.
   using ProgressFn = std::function<void(std::size_t, std::size_t)>;
   void run_grid(const ProgressFn& progress);

@@ -31,6 +31,10 @@ AxisNumber parse_axis_number(std::string_view text, const SourcePlace& place) {
   std::size_t unit = end;
   while (unit < text.size() && text[unit] == ' ') ++unit;
   AxisNumber number;
+  if (end == 0) {
+    throw InputError(place, fmt::format("`{}` on an axis that is asked for a crossover", text),
+                     "expected numbers above zero");
+  }
   number.value = parse_number(text.substr(0, end), place);
   number.unit = std::string(text.substr(unit));
   number.whole = number.unit.empty() &&

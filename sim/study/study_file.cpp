@@ -123,7 +123,7 @@ void check_question(const Study& study, const CrossoverQuestion& question) {
     keys.push_back(axis.key.text);
     if (axis.key.text != question.over.text) continue;
     std::string unit;
-    std::set<double> numbers;
+    std::vector<double> numbers;
     for (const PlacedText& value : axis.values) {
       const AxisNumber number = parse_axis_number(value.text, value.place);
       if (!numbers.empty() && number.unit != unit) {
@@ -131,9 +131,16 @@ void check_question(const Study& study, const CrossoverQuestion& question) {
                          "expected one unit on an axis that is asked for a crossover");
       }
       unit = number.unit;
-      if (!numbers.insert(number.value).second) {
+      numbers.push_back(number.value);
+      const std::size_t n = numbers.size();
+      if (n >= 2 && numbers[n - 1] == numbers[n - 2]) {
         throw InputError(value.place, fmt::format("`{}` a second time", value.text),
                          "expected each value once");
+      }
+      if (n >= 3 && (numbers[n - 1] > numbers[n - 2]) != (numbers[1] > numbers[0])) {
+        throw InputError(value.place, fmt::format("`{}` out of order", value.text),
+                         "expected rising or falling values on an axis that is asked for a "
+                         "crossover");
       }
     }
   }
@@ -141,6 +148,11 @@ void check_question(const Study& study, const CrossoverQuestion& question) {
     throw InputError(question.over.place, fmt::format("no axis `{}`", question.over.text),
                      fmt::format("expected the key of an axis: {}{}", join_words(keys),
                                  nearest_hint(question.over.text, keys)));
+  }
+  if (question.of.text == question.against.text) {
+    throw InputError(question.against.place,
+                     fmt::format("`{}` against itself", question.against.text),
+                     "expected another strategy");
   }
   if (study.strategies.empty()) return;  // the scenario knows them
   std::vector<std::string> names;
@@ -164,11 +176,18 @@ Study read_study(const std::string& path, InputFiles& files) {
   study_text_mapping().read(parse_yaml(files.read(path, place), path), text);
   Study study = std::move(text.study);
   for (const InputFile& input : files.inputs()) {
-    if (input.path == path) study.file = input;
+    if (input.opened == path) study.file = input;
   }
   // A scenario is a file, never a preset: a name without a slash is one too.
   if (!looks_like_path(text.scenario.text)) text.scenario.text = "./" + text.scenario.text;
   study.scenario = files.find(text.scenario, "");
+  std::set<std::string> strategies;
+  for (const PlacedText& name : study.strategies) {
+    if (!strategies.insert(name.text).second) {
+      throw InputError(name.place, fmt::format("the strategy `{}` a second time", name.text),
+                       "expected each strategy once");
+    }
+  }
   check_axes(study);
   for (const CrossoverQuestion& question : study.crossovers) check_question(study, question);
   return study;

@@ -1,5 +1,5 @@
 kvlane_add_test(study LABEL unit
-  SOURCES study/grid_test.cpp study/crossover_test.cpp study/study_file_test.cpp
+  SOURCES study/grid_test.cpp study/crossover_test.cpp study/study_file_test.cpp study/study_check_test.cpp
   DEPENDS study)
 
 # The parts of sim/cli under sweep and paper, with their threads.

@@ -1,6 +1,7 @@
 #include "sim/cli/journal.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <filesystem>
@@ -64,7 +65,8 @@ TEST_CASE("Journal: a damaged line is as if it were not there") {
   }
   {
     std::fstream file(path, std::ios::in | std::ios::out);
-    file.seekp(6 + 50 + 2);  // behind "study\n", key and checksum: in the text of a
+    file.seekp(static_cast<std::streamoff>(kJournalHead.size()) + 6 + 50 +
+               2);  // behind "study\n", key and checksum: in the text of a
     file.put('X');
   }
   const Journal journal(folder.path(), "journal.jsonl", "study");
@@ -84,6 +86,23 @@ TEST_CASE(
   CHECK(all.text(journal_key("b")) == "from 2");
   CHECK_THROWS_AS(Journal(folder.path(), "journal.jsonl", "study"), InputError);
   CHECK_THROWS_AS(Journal(folder.path(), "journal-3-of-3.jsonl", "another"), InputError);
+}
+
+TEST_CASE("Journal: only what starts as one is a journal, and nothing else is touched") {
+  const TemporaryFolder folder("journal");
+  { Journal own(folder.path(), "journal.jsonl", "study"); }
+  REQUIRE(::mkfifo(folder.file("journal-pipe.jsonl").c_str(), 0600) == 0);
+  std::ofstream(folder.file("journal-notes.jsonl")) << "my notes";
+  std::ofstream(folder.file("journal-1-of-2.jsonl")) << "kvlane.jour";  // killed at once
+  CHECK(journals_in(folder.path()) == std::vector<std::string>{folder.file("journal-1-of-2.jsonl"),
+                                                               folder.file("journal.jsonl")});
+  Journal(folder.path(), "journal.jsonl", "study");
+  CHECK_THROWS_AS(Journal(folder.path(), "journal-notes.jsonl", "study"), InputError);
+  CHECK_THROWS_AS(Journal(folder.path(), "journal-pipe.jsonl", "study"), InputError);
+  std::ifstream in(folder.file("journal-notes.jsonl"));
+  std::string notes;
+  std::getline(in, notes);
+  CHECK(notes == "my notes");
 }
 
 TEST_CASE("Journal: many threads append, every text is whole") {
