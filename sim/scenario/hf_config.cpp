@@ -36,7 +36,7 @@ Json parse(std::string_view text, const std::string& name) {
 }
 
 // The part that describes the language model: itself, or nested (rule 3).
-HfObject text_part(const Json& json, const std::string& name) {
+HfObject text_part(const Json& json, const JsonPlaces& places, const std::string& name) {
   static constexpr std::array<const char*, 6> kParts{"text_config",     "llm_config",
                                                      "language_config", "thinker_config",
                                                      "language_model",  "text_model_config"};
@@ -56,13 +56,13 @@ HfObject text_part(const Json& json, const std::string& name) {
     if (inner == nullptr) break;
     at = inner;
     // A nested part counts where it has sizes; a part without any is named when nothing has.
-    const bool sized = static_cast<bool>(HfObject(*at, name, path).find(kLayerKeys));
-    if (sized || !HfObject(*best, name, best_path).find(kLayerKeys)) {
+    const bool sized = static_cast<bool>(HfObject(*at, places, name, path).find(kLayerKeys));
+    if (sized || !HfObject(*best, places, name, best_path).find(kLayerKeys)) {
       best = at;
       best_path = path;
     }
   }
-  return {*best, name, best_path};
+  return {*best, places, name, best_path};
 }
 
 struct Elements {
@@ -109,7 +109,9 @@ Elements element_sizes(const HfObject& top, const HfObject& config,
     sizes.kv = static_cast<double>(*bits) / 8;
   }
   if (!quantisation || !quantisation.value->is_object()) return sizes;
-  const HfObject quant(*quantisation.value, top.place().file, "quantization_config");
+  const HfObject quant(
+      *quantisation.value, top.places(), top.place().file,
+      owner.path().empty() ? "quantization_config" : owner.path() + ".quantization_config");
   const auto method = quant.find({"quant_method", "quant_algo"});
   const std::string name =
       method && method.value->is_string() ? method.value->get<std::string>() : "";
@@ -186,8 +188,8 @@ std::int64_t head_width(const HfObject& config, std::int64_t hidden, std::int64_
 
 class Reader {
  public:
-  Reader(const Json& json, const std::string& name)
-      : top_(json, name, ""), config_(text_part(json, name)) {}
+  Reader(const Json& json, const JsonPlaces& places, const std::string& name)
+      : top_(json, places, name, ""), config_(text_part(json, places, name)) {}
 
   ModelSpec read() {
     shape_.name = model_name();
@@ -195,6 +197,7 @@ class Reader {
       assume(shape_.assumptions, fmt::format("sizes are those of `{}`", config_.path()));
     }
     refuse_encoders();
+    check_unused();
     const std::int64_t layers = config_.required(kLayerKeys, 1, kMaxLayers);
     shape_.hidden =
         config_.required({"hidden_size", "n_embd", "d_model", "model_dim"}, 1, kMaxWidth);
@@ -224,7 +227,7 @@ class Reader {
   std::string model_name() const {
     const auto given = top_.find({"_name_or_path"});
     if (given && given.value->is_string() && !given.value->get<std::string>().empty()) {
-      return given.value->get<std::string>();
+      return *top_.text({"_name_or_path"});
     }
     const std::string type = top_.text({"model_type"}).value_or(model_type());
     return type.empty() ? top_.place().file : type;
@@ -234,6 +237,19 @@ class Reader {
     if (config_.boolean("is_encoder_decoder").value_or(false)) {
       config_.fail("is_encoder_decoder", "true", "expected a decoder-only model");
     }
+  }
+
+  // Fields that say nothing about sizes here, but whose type shows that the file is broken.
+  void check_unused() const {
+    if (const auto names = top_.find({"architectures"})) {
+      const bool texts =
+          names.value->is_array() && std::all_of(names.value->begin(), names.value->end(),
+                                                 [](const Json& name) { return name.is_string(); });
+      if (!texts) top_.fail(names.key, shown(*names.value), "expected a list of class names");
+    }
+    // Latent attention has no KV heads of its own, and the field is not read.
+    if (const auto heads = config_.find({"num_key_value_heads"}); heads && !heads.value->is_array())
+      config_.integer({"num_key_value_heads"}, 0, kMaxHeads);
   }
 
   // Rule 7. A rope factor is never applied: files with one give the extended length already, or
@@ -476,7 +492,8 @@ ModelSpec read_hf_config(std::string_view text, const std::string& name) {
   if (!json.is_object()) {
     throw InputError({name, 1, 1}, shown(json), "expected a JSON object");
   }
-  ModelSpec model = Reader(json, name).read();
+  const JsonPlaces places = json_places(text, name);
+  ModelSpec model = Reader(json, places, name).read();
   model.source = "config.json: " + name;
   return model;
 }

@@ -31,20 +31,25 @@ HfObject::Found HfObject::find(const Aliases& keys) const {
   return {};
 }
 
+SourcePlace HfObject::place_of(const std::string& key) const {
+  const auto at = places_->find(key.empty() ? path_ : path_.empty() ? key : path_ + '.' + key);
+  return at != places_->end() ? at->second : place();
+}
+
 std::string HfObject::name_of(const std::string& key) const {
   return path_.empty() ? fmt::format("`{}`", key) : fmt::format("`{}.{}`", path_, key);
 }
 
 void HfObject::fail(const std::string& key, const std::string& found,
                     const std::string& expected) const {
-  throw InputError(place(), fmt::format("{} is {}", name_of(key), found), expected);
+  throw InputError(place_of(key), fmt::format("{} is {}", name_of(key), found), expected);
 }
 
 void HfObject::missing(const std::string& key, const std::string& expected) const {
   const auto at = json_->is_object() ? json_->find(key) : json_->end();
   const bool null = json_->is_object() && at != json_->end() && at->is_null();
-  throw InputError(place(), fmt::format("{} is {}", name_of(key), null ? "null" : "missing"),
-                   expected);
+  throw InputError(null ? place_of(key) : place_of(""),
+                   fmt::format("{} is {}", name_of(key), null ? "null" : "missing"), expected);
 }
 
 std::int64_t HfObject::to_integer(const std::string& key, const Json& value, std::int64_t low,
@@ -99,7 +104,12 @@ std::optional<std::string> HfObject::text(const Aliases& keys) const {
   const Found found = find(keys);
   if (!found) return std::nullopt;
   if (!found.value->is_string()) fail(found.key, shown(*found.value), "expected text");
-  return found.value->get<std::string>();
+  auto text = found.value->get<std::string>();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (is_control(text, i))
+      fail(found.key, "a text with a control character", "expected text on one line");
+  }
+  return text;
 }
 
 HfObject::Found HfObject::list(const Aliases& keys) const {

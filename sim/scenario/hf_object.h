@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/input_error.h"
+#include "sim/scenario/json_places.h"
 
 namespace kvlane {
 
@@ -18,12 +18,13 @@ using Aliases = std::vector<const char*>;
 
 class HfObject {
  public:
-  // `path` names the part in messages, "" at the top.
-  HfObject(const Json& json, std::string file, std::string path)
-      : json_(&json), file_(std::move(file)), path_(std::move(path)) {}
+  // `path` names the part in messages, "" at the top; `places` those of the whole file.
+  HfObject(const Json& json, const JsonPlaces& places, std::string file, std::string path)
+      : json_(&json), places_(&places), file_(std::move(file)), path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
   SourcePlace place() const { return {file_, 0, 0}; }
+  const JsonPlaces& places() const { return *places_; }
   const Json& json() const { return *json_; }
 
   // The first alias that is present and not null, with its name. "a.b" looks inside `a`.
@@ -54,7 +55,11 @@ class HfObject {
   std::int64_t to_integer(const std::string& key, const Json& value, std::int64_t low,
                           std::int64_t high) const;
 
+  // Of a key in this part; the file where it is not there.
+  SourcePlace place_of(const std::string& key) const;
+
   const Json* json_;
+  const JsonPlaces* places_;
   std::string file_;
   std::string path_;
 };

@@ -3,6 +3,7 @@
 
 #include "model_support.h"
 #include "sim/kv/model_spec.h"
+#include "sim/scenario/hf_config.h"
 
 using namespace kvlane;
 using namespace kvlane::test;
@@ -62,6 +63,46 @@ TEST_CASE("rule 3: the text part is found at any depth") {
   json incomplete = small_config();
   incomplete.erase("num_attention_heads");
   CHECK(names(refusal({{"text_config", incomplete}}), "text_config.num_attention_heads"));
+}
+
+TEST_CASE("errors stand at the key that is wrong; a key stands once") {
+  const auto error = [](const std::string& text) {
+    try {
+      read_hf_config(text, "config.json");
+    } catch (const InputError& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  const auto starts = [&](const std::string& text, const std::string& with) {
+    return error(text).rfind(with, 0) == 0;
+  };
+  CHECK(starts("{\"num_hidden_layers\": 6,\n  \"hidden_size\": -1}",
+               "config.json:2:3: `hidden_size` is -1; expected "));
+  CHECK(starts("{\"a\": 1,\n \"b\": {\"a\": [1, {\"a\": 2}], \"c\": 3,\n \"c\": 4}}",
+               "config.json:3:2: the key `c` a second time; expected "));
+  CHECK(starts("{\"text_config\": {\"num_hidden_layers\": 6,\n \"hidden_size\": \"x\"}}",
+               "config.json:2:2: `text_config.hidden_size` is "));
+  CHECK(
+      starts("{\"num_hidden_layers\": 2, \"hidden_size\": 256, \"num_attention_heads\": 8,\n"
+             "\"layer_types\": [\"full_attention\",\n  7]}",
+             "config.json:3:3: `layer_types[1]` is 7; expected "));
+  // Fields that say nothing about sizes must not be nonsense either.
+  CHECK(names(refusal(with({{"architectures", 7}})), "architectures"));
+  CHECK(names(refusal(with({{"architectures", {1, 2}}})), "architectures"));
+  const json latent{{"kv_lora_rank", 512},
+                    {"qk_rope_head_dim", 64},
+                    {"v_head_dim", 128},
+                    {"qk_nope_head_dim", 128}};
+  json mla = small_config();
+  mla.update(latent);
+  CHECK_NOTHROW(read(mla));
+  for (const json& heads : {json(-3), json("many"), json(1.5)}) {
+    json broken = mla;
+    broken["num_key_value_heads"] = heads;
+    CHECK(names(refusal(broken), "num_key_value_heads"));
+  }
+  CHECK(names(refusal(with({{"_name_or_path", "a\nb"}})), "_name_or_path"));
 }
 
 TEST_CASE("rule 4: heads and widths differ by layer type, V by its own width") {
