@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "sim/report/csv.h"
@@ -24,7 +25,7 @@ const StrategyResult* find(const Result& result, const std::string& name) {
 void add(Comparison& out, const std::string& strategy, std::string metric, double a, double b) {
   std::optional<double> ratio;
   if (a != 0) {
-    ratio = b / a;
+    if (std::isfinite(b / a)) ratio = b / a;
   } else if (b == 0) {
     ratio = 1;
   }

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/input_error.h"
 #include "sim/report/metric_list.h"
@@ -11,6 +13,10 @@ namespace kvlane {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr double kMaxSeconds = 1e7;  // the clock ends after 106 days
+constexpr double kMaxRatio = 1e15;   // of two times, and cost
+constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 62;
 
 // A value with the way to it, so that an error names the field: "strategies[2].metrics.ttst_s.p50".
 class Field {
@@ -25,19 +31,34 @@ class Field {
                        "expected every key of kvlane.result/1");
     return {file_, inside(name), *it};
   }
+  [[noreturn]] void refuse(const std::string& found, const std::string& expected) const {
+    throw InputError({file_}, fmt::format("{} is {}", path_.empty() ? "the file" : path_, found),
+                     expected);
+  }
   bool has(const char* name) const { return json_.is_object() && json_.contains(name); }
   bool is_null() const { return json_.is_null(); }
 
   std::string text() const {
     if (!json_.is_string()) fail("expected a string");
-    return json_.get<std::string>();
+    auto text = json_.get<std::string>();
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (is_control(text, i)) refuse("a string with a control character", "expected one line");
+    }
+    return text;
   }
-  double number() const {
+  double number(double low, double high) const {
     if (!json_.is_number()) fail("expected a number");
-    return json_.get<double>();
+    const auto value = json_.get<double>();
+    if (!(value >= low && value <= high))
+      refuse(json_.dump(), fmt::format("expected {:g} to {:g}", low, high));
+    return value;
   }
-  std::int64_t integer() const {
-    if (!json_.is_number_integer()) fail("expected an integer");
+  double share() const { return number(0, 1 + 1e-9); }
+  double seconds() const { return number(0, kMaxSeconds); }
+  double difference() const { return number(-kMaxSeconds, kMaxSeconds); }
+  std::int64_t count() const {
+    if (!json_.is_number_unsigned() || json_.get<std::uint64_t>() > kMaxCount)
+      fail("expected a whole number below 2^62 that is not negative");
     return json_.get<std::int64_t>();
   }
   std::uint64_t natural() const {
@@ -64,9 +85,7 @@ class Field {
     return path_.empty() ? std::string(name) : path_ + "." + name;
   }
   [[noreturn]] void fail(const char* expected) const {
-    throw InputError({file_},
-                     fmt::format("{} is {}", path_.empty() ? "the file" : path_, json_.type_name()),
-                     expected);
+    refuse(json_.is_number() ? json_.dump() : json_.type_name(), expected);
   }
 
   const std::string& file_;
@@ -74,15 +93,16 @@ class Field {
   const Json& json_;
 };
 
-std::vector<double> numbers(const Field& field) {
-  std::vector<double> out;
-  field.each([&](const Field& number) { out.push_back(number.number()); });
-  return out;
-}
-
-std::optional<double> maybe_number(const Field& field) {
-  if (field.is_null()) return std::nullopt;
-  return field.number();
+void read_metric(const Field& in, bool may_be_negative, Distribution& to) {
+  for (const auto& stat : kStats)
+    to.*stat.member = may_be_negative ? in[stat.name].difference() : in[stat.name].seconds();
+  if (in.has("spread")) to.spread = in["spread"].seconds();
+  // A mean of equal values may be off by its rounding.
+  const double rounding = 1e-9 * std::max(std::abs(to.max), std::abs(to.mean));
+  if (to.p50 > to.p90 || to.p90 > to.p99 || to.p99 > to.max || to.mean > to.max + rounding)
+    in.refuse(fmt::format("mean {}, p50 {}, p90 {}, p99 {}, max {}", to.mean, to.p50, to.p90,
+                          to.p99, to.max),
+              "expected p50 <= p90 <= p99 <= max and mean <= max");
 }
 
 StrategyResult read_strategy(const Field& in) {
@@ -92,31 +112,32 @@ StrategyResult read_strategy(const Field& in) {
   s.endpoint = in["endpoint"].text();
   if (in.has("note")) s.note = in["note"].text();
   for (const auto& metric : kMetrics) {
-    const Field from = in["metrics"][metric.name];
-    Distribution& to = s.*metric.member;
-    for (const auto& stat : kStats) to.*stat.member = from[stat.name].number();
-    if (from.has("spread")) to.spread = from["spread"].number();
+    // A request that decodes faster than the ideal of its batch has a stall below zero.
+    read_metric(in["metrics"][metric.name], metric.member == &StrategyResult::stall_s,
+                s.*metric.member);
   }
   for (const auto& part : kTtstParts)
-    s.ttst_parts_s.*part.member = in["ttst_parts_s"][part.name].number();
+    s.ttst_parts_s.*part.member = in["ttst_parts_s"][part.name].difference();
   for (const auto& part : kTtftParts)
-    s.ttft_parts_s.*part.member = in["ttft_parts_s"][part.name].number();
-  s.ctl_s = numbers(in["ctl_s"]);
-  s.prefill_s = in["prefill_s"].number();
-  s.transfer_s = in["transfer_s"].number();
-  for (const auto& lane : kLaneBytes) s.*lane.member = in["bytes"][lane.name].integer();
-  s.on_demand_ratio = numbers(in["on_demand_ratio"]);
+    s.ttft_parts_s.*part.member = in["ttft_parts_s"][part.name].difference();
+  in["ctl_s"].each([&](const Field& time) { s.ctl_s.push_back(time.seconds()); });
+  s.prefill_s = in["prefill_s"].seconds();
+  s.transfer_s = in["transfer_s"].seconds();
+  for (const auto& lane : kLaneBytes) s.*lane.member = in["bytes"][lane.name].count();
+  in["on_demand_ratio"].each(
+      [&](const Field& ratio) { s.on_demand_ratio.push_back(ratio.share()); });
   if (!in["local_after_iteration"].is_null())
-    s.local_after_iteration = in["local_after_iteration"].integer();
-  s.attention_mass = maybe_number(in["attention_mass"]);
+    s.local_after_iteration = in["local_after_iteration"].count();
+  if (!in["attention_mass"].is_null()) s.attention_mass = in["attention_mass"].share();
   in["utilisation"].each_member([&](const std::string& port, const Field& share) {
-    s.utilisation.emplace(port, share.number());
+    s.utilisation.emplace(port, share.share());
   });
-  s.cost_per_million_tokens = maybe_number(in["cost_per_million_tokens"]);
+  if (!in["cost_per_million_tokens"].is_null())
+    s.cost_per_million_tokens = in["cost_per_million_tokens"].number(0, kMaxRatio);
   if (!in["speedup_vs_full"].is_null()) {
     Speedup speedup;
     for (const auto& entry : kSpeedups)
-      speedup.*entry.member = in["speedup_vs_full"][entry.name].number();
+      speedup.*entry.member = in["speedup_vs_full"][entry.name].number(0, kMaxRatio);
     s.speedup_vs_full = speedup;
   }
   return s;
@@ -168,8 +189,14 @@ Result result_from_json(const std::string& file, std::string_view text) {
   result.first_token = in["first_token"].text();
   in["warnings"].each([&](const Field& warning) { result.warnings.push_back(warning.text()); });
   result.verdict = in["verdict"].text();
-  in["strategies"].each(
-      [&](const Field& strategy) { result.strategies.push_back(read_strategy(strategy)); });
+  std::set<std::string> names;
+  in["strategies"].each([&](const Field& strategy) {
+    result.strategies.push_back(read_strategy(strategy));
+    if (!names.insert(result.strategies.back().name).second)
+      strategy["name"].refuse(fmt::format("`{}` a second time", result.strategies.back().name),
+                              "expected every strategy once");
+  });
+  if (result.strategies.empty()) in["strategies"].refuse("empty", "expected a strategy at least");
   return result;
 }
 

@@ -116,9 +116,39 @@ TEST_CASE("result JSON reader: what is not a kvlane.result/1 is an error that sa
   CHECK(error_of(replaced(good, "\"transfer_s\"", "\"transfer\"")) ==
         "r.json: no strategies[0].transfer_s; expected every key of kvlane.result/1");
   CHECK(error_of(replaced(good, "\"seed\": 7", "\"seed\": -7")) ==
-        "r.json: seed is number; expected an integer that is not negative");
+        "r.json: seed is -7; expected an integer that is not negative");
   CHECK(error_of("") != "no error");
   CHECK(error_of(good) == "no error");
+}
+
+TEST_CASE("result JSON reader: values that no run gives are refused") {
+  const auto broken = [](void (*change)(nlohmann::json&)) {
+    nlohmann::json json = nlohmann::json::parse(result_to_json(sample_result()));
+    change(json);
+    return error_of(json.dump());
+  };
+  const auto says = [&](void (*change)(nlohmann::json&), const std::string& part) {
+    const std::string error = broken(change);
+    CAPTURE(error);
+    return error.find(part) != std::string::npos && error.find("; expected ") != std::string::npos;
+  };
+  using J = nlohmann::json;
+  CHECK(broken([](J&) {}) == "no error");
+  CHECK(says([](J& j) { j["strategies"][0]["metrics"]["tbt_s"]["p90"] = 9; }, "metrics.tbt_s is"));
+  CHECK(
+      says([](J& j) { j["strategies"][0]["metrics"]["tbt_s"]["mean"] = -1; }, "tbt_s.mean is -1"));
+  CHECK(says([](J& j) { j["strategies"][0]["prefill_s"] = 1e308; }, "prefill_s is 1e+308"));
+  CHECK(says([](J& j) { j["strategies"][1]["cost_per_million_tokens"] = 1e308; }, "1e+308"));
+  CHECK(says([](J& j) { j["strategies"][0]["bytes"]["control"] = -1; }, "bytes.control is -1"));
+  CHECK(says([](J& j) { j["strategies"][0]["attention_mass"] = 1.5; }, "attention_mass is 1.5"));
+  CHECK(says([](J& j) { j["strategies"][0]["on_demand_ratio"][1] = -0.5; }, "[1] is -0.5"));
+  CHECK(says([](J& j) { j["strategies"][1]["name"] = "full"; }, "`full` a second time"));
+  CHECK(says([](J& j) { j["strategies"] = J::array(); }, "strategies is empty"));
+  CHECK(says([](J& j) { j["scenario"] = "a\x1b[2Jb"; }, "control character"));
+  // A stall may lie below zero: the ideal is that of the whole batch.
+  CHECK(broken([](J& j) {
+          for (auto& [name, value] : j["strategies"][0]["metrics"]["stall_s"].items()) value = -0.5;
+        }) == "no error");
 }
 
 TEST_CASE("JsonWriter: misuse is a broken invariant") {
