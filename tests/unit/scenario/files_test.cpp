@@ -119,3 +119,18 @@ TEST_CASE("SHA-256: test vectors of FIPS 180-4 and NIST") {
   CHECK(sha256_hex(std::string(56, 'a')) ==
         "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
 }
+
+TEST_CASE(
+    "inputs: a preset is recorded from scenarios/ on, wherever it lies; other files as typed") {
+  const std::string presets = fs::absolute("scenarios").generic_string();
+  const fs::path copy = fs::temp_directory_path() / "kvlane_inputs_test.yaml";
+  fs::copy_file("scenarios/smoke/loopback.yaml", copy, fs::copy_options::overwrite_existing);
+  const Scenario scenario = read_scenario(copy.string(), {}, {presets});
+  fs::remove(copy);
+  REQUIRE(scenario.inputs.size() > 3);
+  CHECK(scenario.inputs[0].path == copy.string());
+  for (std::size_t i = 1; i < scenario.inputs.size(); ++i) {
+    CHECK(scenario.inputs[i].path.rfind("scenarios/", 0) == 0);
+    CHECK(scenario.inputs[i].opened == fs::absolute(scenario.inputs[i].path).generic_string());
+  }
+}
