@@ -109,9 +109,7 @@ Elements element_sizes(const HfObject& top, const HfObject& config,
     sizes.kv = static_cast<double>(*bits) / 8;
   }
   if (!quantisation || !quantisation.value->is_object()) return sizes;
-  const HfObject quant(
-      *quantisation.value, top.places(), top.place().file,
-      owner.path().empty() ? "quantization_config" : owner.path() + ".quantization_config");
+  const HfObject quant = owner.part(quantisation);
   const auto method = quant.find({"quant_method", "quant_algo"});
   const std::string name =
       method && method.value->is_string() ? method.value->get<std::string>() : "";

@@ -34,6 +34,9 @@ class HfObject {
     explicit operator bool() const { return value != nullptr; }
   };
   Found find(const Aliases& keys) const;
+  HfObject part(const Found& found) const {
+    return {*found.value, *places_, file_, path_.empty() ? found.key : path_ + '.' + found.key};
+  }
 
   // Numbers may be written as 4096.0. Absent or null: nothing.
   std::optional<std::int64_t> integer(const Aliases& keys, std::int64_t low,

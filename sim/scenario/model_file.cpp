@@ -212,7 +212,8 @@ ModelSpec read_model(std::string_view text, const std::string& name) {
 
 void require_times(const ModelSpec& model, const SourcePlace& place) {
   if (model.missing.empty()) return;
-  throw InputError(place, fmt::format("the model {} has no {}", model.name, model.missing.front()),
+  throw InputError(place,
+                   fmt::format("the model {} has no {}", model.name, join_words(model.missing)),
                    "expected it in the model file: compute times depend on it");
 }
 

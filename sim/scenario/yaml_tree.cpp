@@ -12,6 +12,38 @@ namespace {
 
 constexpr const char* kPlainYaml = "expected plain YAML: mappings, lists and scalars";
 
+// Length of the UTF-8 sequence at the start of `text`, 0 where it is broken.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  // Overlong forms, surrogates and values beyond U+10FFFF.
+  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
+      (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f))
+    return 0;
+  return length;
+}
+
+// Escapes in quotes can write what check_characters() refuses, and yaml-cpp writes \N and \_ as
+// single bytes.
+void check_value(std::string_view value, const SourcePlace& place) {
+  const char* expected = "expected text on one line (`>-` folds lines into one)";
+  for (std::size_t i = 0; i < value.size();) {
+    const std::size_t length = utf8_length(value.substr(i));
+    if (value[i] == '\n') throw InputError(place, "a value of several lines", expected);
+    if (length == 0 || is_control(value, i))
+      throw InputError(place,
+                       fmt::format("a value with the control character 0x{:02x}",
+                                   static_cast<unsigned char>(value[i + (length == 2 ? 1 : 0)])),
+                       expected);
+    i += length;
+  }
+}
+
 // Builds the tree; `open_` holds the containers that are not closed yet. Pointers into the tree
 // stay valid, since only the innermost container grows.
 class TreeBuilder final : public YAML::EventHandler {
@@ -36,14 +68,7 @@ class TreeBuilder final : public YAML::EventHandler {
     refuse_anchor(mark, anchor);
     if (tag != "?" && tag != "!" && !tag.empty())
       throw InputError(place(mark), fmt::format("the tag `{}`", tag), kPlainYaml);
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      if (is_control(value, i))
-        throw InputError(place(mark),
-                         value[i] == '\n'
-                             ? "a value of several lines"
-                             : "a value with the control character " + readable(value.substr(i, 1)),
-                         "expected text on one line (`>-` folds lines into one)");
-    }
+    check_value(value, place(mark));
     YamlNode node = make(YamlNode::Kind::scalar, mark);
     node.text = value;
     node.quoted = tag == "!";
@@ -116,22 +141,6 @@ class TreeBuilder final : public YAML::EventHandler {
   std::size_t nodes_ = 0;
   int documents_ = 0;
 };
-
-// Length of the UTF-8 sequence at the start of `text`, 0 where it is broken.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  // Overlong forms, surrogates and values beyond U+10FFFF.
-  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
-      (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f))
-    return 0;
-  return length;
-}
 
 // What yaml-cpp would accept in silence or report without a place.
 void check_characters(std::string_view text, const std::string& file) {

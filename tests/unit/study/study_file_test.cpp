@@ -95,7 +95,7 @@ TEST_CASE("study file: what is wrong, and where") {
   CHECK(starts(error_of(replaced("[full, smartgen]", "[full, smartgen, full]")), "s.yaml:4:"));
   CHECK(starts(error_of(replaced("of: smartgen", "of: full")), "s.yaml:12:"));
   CHECK(starts(error_of(replaced("[15 Gbps, 25 Gbps]", "[15 Gbps, 25 Gbps, 20 Gbps]")),
-               "s.yaml:7:33: `20 Gbps` out of order"));
+               "s.yaml:7:32: `20 Gbps` out of order"));
   CHECK(error_of(replaced("[15 Gbps, 25 Gbps]", "[25 Gbps, 20 Gbps, 15 Gbps]")) == "no error");
   CHECK(starts(error_of(replaced("[15 Gbps, 25 Gbps]", "[fast, slow]")),
                "s.yaml:7:14: `fast` on an axis that is asked for a crossover; expected "));
