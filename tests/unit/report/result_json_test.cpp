@@ -71,7 +71,7 @@ TEST_CASE("result JSON: reads back to the same text") {
   result.strategies[0].ttst_s.spread = 0.1;
   result.strategies[0].attention_mass.reset();
   result.strategies[0].local_after_iteration.reset();
-  result.scenario = "name with \"quotes\" and \n newline";
+  result.scenario = "name with \"quotes\" and a \\ backslash";
   const std::string text = result_to_json(result);
   CHECK(result_to_json(result_from_json("r.json", text)) == text);
 }
