@@ -1,5 +1,5 @@
 #pragma once
-// What the paper reports (facts.md's sources of arXiv 2607.28150, as system.md 6 lists them), what
+// What the paper reports (public summaries of arXiv 2607.28150, docs/system.md 6), what
 // kvlane measures for the same set-up, and where the difference comes from. No constant here or in
 // the scenarios is tuned to a claim.
 

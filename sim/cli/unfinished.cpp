@@ -1,10 +1,10 @@
 #include "sim/cli/unfinished.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstring>
 
 namespace kvlane::cli {

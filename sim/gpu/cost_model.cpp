@@ -1,4 +1,4 @@
-// The kernels: formulas of gpu_data.md 2, one function each.
+// The kernels: formulas of sim/gpu/gpu_spec.h, one function each.
 
 #include "sim/gpu/cost_model.h"
 

@@ -10,7 +10,7 @@
 
 namespace kvlane {
 
-// How far a number can be trusted; the order is that of contracts.md.
+// How far a number can be trusted; the order is that of docs/contracts.md.
 enum class Source : std::uint8_t { measured, table, extrapolated, datasheet, assumed };
 const char* to_string(Source source);
 
@@ -27,7 +27,7 @@ struct GpuSpec {
   Bandwidth pcie_d2h;
   Duration pcie_copy{0};  // fixed cost of one copy
   Bandwidth host_memory;  // of one instance's host, for gathers and copies
-  // GEMM: t = t0 + ((F/(ec P))^p + (B/(em BW))^p)^(1/p)             gpu_data.md 2.1
+  // GEMM: t = t0 + ((F/(ec P))^p + (B/(em BW))^p)^(1/p)
   double gemm_t0 = 0, gemm_ec = 0, gemm_em = 0, gemm_p = 0;
   // Prefill attention: t = t0 + 2 b nq d s (s + s0) / (ec P u) + bytes/(0.8 BW), u = w/(w +
   // w0)   2.2

@@ -165,7 +165,8 @@ double CostModel::head(std::int64_t batch) const {
          (tp_ > 1 ? all_reduce(4 * real(batch) * real(words)) : 0);
 }
 
-// facts.md 2.1 (InfiniGen with rotary embeddings) and 2.2 (HATA), costs a layer and decode step.
+// InfiniGen with rotary embeddings (arXiv 2406.19707) and HATA (arXiv 2506.02572), costs a layer
+// and decode step.
 double CostModel::select(const Work& work) const {
   const LayerSpec& spec = layer(work);
   KVLANE_CHECK(work.selector_bytes > 0, "selection without metadata");

@@ -1,6 +1,6 @@
 #pragma once
 // How many KV blocks the proactive path may send, and what is left of them after what must be sent
-// anyway (system.md 3).
+// anyway (docs/system.md 3).
 
 #include <cstdint>
 

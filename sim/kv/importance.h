@@ -1,7 +1,7 @@
 #pragma once
 // Importance profile I[layer][block]: mean frequency with which rows of the block are selected,
-// measured offline on other texts (facts.md 1.1), and the orders that follow from it. Weights are
-// rounded to whole millionths before they are compared and ties go to the lower layer, then the
+// measured offline on other texts (arXiv 2607.28150), and the orders that follow from it. Weights
+// are rounded to whole millionths before they are compared and ties go to the lower layer, then the
 // lower block, so that an order is the same on every machine.
 
 #include <cstdint>

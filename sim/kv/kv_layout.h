@@ -1,8 +1,8 @@
 #pragma once
 // Where the KV of one request lies: layers of blocks. Block m of a layer is the same share of the
-// prompt in every layer, ceil(tokens / M) tokens of it (system.md 2), with K and V of all kv heads
-// of those tokens, contiguous. A windowed layer holds the prompt's last `window` tokens only; a
-// linear layer's state is one block (number 0) without tokens.
+// prompt in every layer, ceil(tokens / M) tokens of it (docs/system.md 2), with K and V of all kv
+// heads of those tokens, contiguous. A windowed layer holds the prompt's last `window` tokens only;
+// a linear layer's state is one block (number 0) without tokens.
 
 #include <cstdint>
 #include <vector>

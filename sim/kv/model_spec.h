@@ -54,8 +54,8 @@ struct ModelSpec {
   std::int64_t layer_count() const { return static_cast<std::int64_t>(layers.size()); }
 };
 
-// How the bytes of a request's KV divide (contracts.md: kv_bytes = N * growing + min(N, window) *
-// windowed + constant). `windowed` is bytes a token while inside the window.
+// How the bytes of a request's KV divide (docs/contracts.md: kv_bytes = N * growing + min(N,
+// window) * windowed + constant). `windowed` is bytes a token while inside the window.
 struct KvFootprint {
   double growing_per_token = 0;
   double windowed_per_token = 0;

@@ -11,7 +11,7 @@ namespace kvlane {
 // int4: one 16-bit scale and one 16-bit minimum for every kInt4Group elements. The group size is
 // assumed: published 4-bit KV formats use 32 to 128.
 inline constexpr std::int64_t kInt4Group = 64;
-// HACK keeps the first tokens of a prompt in 16 bit (facts.md 3).
+// HACK keeps the first tokens of a prompt in 16 bit (arXiv 2502.03589).
 inline constexpr std::int64_t kHackSinkTokens = 4;
 
 // Bytes an element of a payload of `bits` (16, 8 or 4): 2, 1, 0.5 + 4/kInt4Group.

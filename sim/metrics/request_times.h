@@ -1,6 +1,6 @@
 #pragma once
-// One definition each (system.md 7). t_k is the time the k-th output token is complete, t_a the
-// arrival:
+// One definition each (docs/system.md 7). t_k is the time the k-th output token is complete, t_a
+// the arrival:
 //   ttft = t_1 - t_a   ttst = t_2 - t_1   second_token = t_2 - t_a   tbt = t_{k+1} - t_k for k >= 2
 //   ctl(k) = t_k - t_a   jct = t_last - t_a   stall = ttst - ttst of the strategy's own ideal
 // and the causes of ttft and ttst, which add up to them exactly.

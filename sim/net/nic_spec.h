@@ -1,5 +1,6 @@
 #pragma once
-// What a NIC can do (system.md 4): time of a transfer = max(messages / message_rate, bytes / (line
+// What a NIC can do (docs/system.md 4): time of a transfer = max(messages / message_rate, bytes /
+// (line
 // * efficiency)) + latency, plus a fixed CPU cost a doorbell and a descriptor before it leaves.
 
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// In which order blocks are worth sending (models.md 5.5): all blocks of the layers that select,
+// In which order blocks are worth sending: all blocks of the layers that select,
 // best first. Ties: lower layer, then lower block, so that the order is total.
 
 #include <cstdint>

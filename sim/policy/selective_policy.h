@@ -1,7 +1,7 @@
 #pragma once
 // Sends what decoding cannot start without (dense layers, windows, states, selection metadata),
 // then the best blocks in the order of the strategy, as many as prefill hides:
-//   K_r = L M (T_p / T_t) ((L - 1) / L), mandatory bytes counted inside     (system.md 3)
+//   K_r = L M (T_p / T_t) ((L - 1) / L), mandatory bytes counted inside     (docs/system.md 3)
 // and, if asked, the rest in the background while decoding: a share of the blocks an iteration,
 // posted when the network is idle, bounded in flight. `sequential` and `smartgen` differ in options
 // only.

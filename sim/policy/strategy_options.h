@@ -1,5 +1,5 @@
 #pragma once
-// The options of a strategy; their words are the YAML keys (system.md 5, strategies.md 2). A
+// The options of a strategy; their words are the YAML keys (docs/system.md 5). A
 // strategy is a policy name, which sets defaults, and deviations from them.
 
 #include <cstdint>

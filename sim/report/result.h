@@ -1,5 +1,5 @@
 #pragma once
-// What `run` answers (contracts.md, kvlane.result/1): times in seconds, sizes in bytes, shares
+// What `run` answers (docs/contracts.md, kvlane.result/1): times in seconds, sizes in bytes, shares
 // 0..1.
 
 #include <array>

@@ -1,5 +1,5 @@
 #pragma once
-// kvlane.result/1 (contracts.md) as text, and back.
+// kvlane.result/1 (docs/contracts.md) as text, and back.
 
 #include <string>
 #include <string_view>

@@ -8,7 +8,7 @@
 namespace kvlane {
 
 // Memory that is neither weights nor KV: context, activations, workspace. The value that NVIDIA's
-// aiconfigurator reserves (facts.md 5.1).
+// aiconfigurator reserves.
 inline constexpr std::int64_t kGpuReserveBytes = 3'500'000'000;
 
 void check_memory(const YamlNode& root, const Scenario& scenario);

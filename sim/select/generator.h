@@ -3,10 +3,10 @@
 // SelectionSpec. How: row_count.h (counts and thresholds), life_library.h (the table of lives),
 // token_scan.h (a text's tokens drawn from it).
 //
-// Against the reference (models.md 7) two things differ. A step selects by threshold, so its count
-// scatters about the wanted one by about its square root; attended() is the sum of prompt and
-// generated rows as drawn. Paths of the library repeat in a layer: rows are independent only given
-// them.
+// Against the reference (analysis/selection_reference.py) two things differ. A step selects by
+// threshold, so its count scatters about the wanted one by about its square root; attended() is the
+// sum of prompt and generated rows as drawn. Paths of the library repeat in a layer: rows are
+// independent only given them.
 
 #include <cstdint>
 #include <memory>

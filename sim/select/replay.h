@@ -1,5 +1,5 @@
 #pragma once
-// Demand from a recorded selection, format kvlane-selection-1 (models.md 6): gzip of one JSON line
+// Demand from a recorded selection, format kvlane-selection-1: gzip of one JSON line
 // and a body of varints. The reader takes bytes, so that it can be fuzzed; broken input is an
 // InputError.
 

@@ -1,5 +1,5 @@
 #pragma once
-// The statistics of KV selection of one model, per layer (scenarios/profiles/*.yaml; models.md 7):
+// The statistics of KV selection of one model, per layer (scenarios/profiles/*.yaml):
 //   z(s,t,h) = -g ln(1 + (p - t)/a0) + sqrt(w_static) u(t,h) + sqrt(w_ar) x(s,t,h) + sqrt(w_noise)
 //   N
 // the n(s) largest of the p = T + s positions are selected, the first `sinks` always.

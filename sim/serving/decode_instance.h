@@ -1,7 +1,7 @@
 #pragma once
 // The decode role of one worker: continuous batching over the sequences whose policy lets them
 // start. Every iteration goes through the layers: QKV, selection, split of the index by the mask,
-// local rows over PCIe beside remote rows over the network, attention, FFN (system.md 5).
+// local rows over PCIe beside remote rows over the network, attention, FFN (docs/system.md 5).
 
 #include <memory>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
 // The prefill role: workers compute prompts one after the other, offload each layer's KV, give it
 // to the request's policy and carry out what it decides; requests for rows are answered from host
-// memory. Steps of a prefill: system.md 5.
+// memory. Steps of a prefill: docs/system.md 5.
 
 #include <deque>
 #include <memory>

@@ -72,8 +72,8 @@ std::size_t Router::in_flight_from(std::size_t prefill) const {
                     [&](const Place& p) { return p.in_flight && p.prefill == prefill; }));
 }
 
-// Port rate / prefills in flight to that port when this prefill starts (system.md 3), at either
-// end.
+// Port rate / prefills in flight to that port when this prefill starts (docs/system.md 3), at
+// either end.
 Bandwidth Router::prefill_starts(RequestId request) {
   if (colocated_) return Bandwidth::unlimited();
   const Place& place = places_[request.index()];

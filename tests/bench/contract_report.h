@@ -1,6 +1,6 @@
 #pragma once
 // Google Benchmark's own output goes to stderr; this reporter keeps the best rate of each benchmark
-// "NAME:SIDE", and prints the lines `NAME OURS RIVAL RATIO` of contracts.md to stdout.
+// "NAME:SIDE", and prints the lines `NAME OURS RIVAL RATIO` of docs/contracts.md to stdout.
 
 #include <benchmark/benchmark.h>
 

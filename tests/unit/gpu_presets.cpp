@@ -38,7 +38,7 @@ TEST_CASE("GPU presets: read, complete, every number has a source") {
     const char* file;
     double tflops, gbytes_per_sec, gbytes;
   };
-  // facts.md 5.1, dense.
+  // Datasheets, dense.
   for (const Row& row :
        {Row{"l20", 119.5, 864, 48}, Row{"l4", 121, 300, 24}, Row{"l40s", 362.05, 864, 48},
         Row{"a10", 125, 600, 24}, Row{"a100-40-pcie", 312, 1555, 40},
@@ -90,8 +90,8 @@ TEST_CASE("GPU file: bare numbers and missing sources are refused with their pla
 TEST_CASE("first-order ratios of the testbed: transfer of six prompts / prefill of a quarter") {
   // 6 prompts x 8192 tokens through one 25 Gbit/s port; six GPUs compute a quarter of one prompt
   // each over all 8192 keys. First order: FLOPs = 2 body new + 4 new keys H d L at 85 % of the
-  // L20's 119.5 TFLOP/s, body without norms, keys = n - new/2 on average (system.md 2: 5.8, 6.4,
-  // 4.0, 4.8, 11.3).
+  // L20's 119.5 TFLOP/s, body without norms, keys = n - new/2 on average (docs/system.md
+  // 2: 5.8, 6.4, 4.0, 4.8, 11.3).
   struct Row {
     const char* file;
     double ratio;

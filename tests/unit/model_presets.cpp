@@ -75,7 +75,7 @@ TEST_CASE("model presets: parameters and KV bytes a token as published") {
 }
 
 TEST_CASE("model presets: windowed layers of Gemma-3 hold a constant beyond the window") {
-  // facts.md 4: 320, 116, 416 and 7.5 MiB a sequence.
+  // 320, 116, 416 and 7.5 MiB a sequence.
   for (const auto& [file, mib] : {std::pair{"gemma-3-12b", 320.0},
                                   {"gemma-3-4b", 116.0},
                                   {"gemma-3-27b", 416.0},

@@ -32,7 +32,7 @@ TEST_CASE("efficiency: headers take their share of the line") {
 }
 
 TEST_CASE("SGE splitting") {
-  // Alibaba eRDMA: 6 / 1 / 1 entries for send / receive / read (system.md 4).
+  // Alibaba eRDMA: 6 / 1 / 1 entries for send / receive / read (docs/system.md 4).
   TransportFixture f;
   NicSpec nic = plain_nic(8_Gbps);
   nic.max_send_sge = 6;

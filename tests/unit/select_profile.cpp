@@ -54,11 +54,11 @@ TEST_CASE("profile files: SmolLM2 as measured") {
     CHECK(fit.layer_index.front() == 2);
     CHECK(fit.head_correlation == 0.5);
   }
-  // models.md 5.3: layer 2 sits at the cap (0.19), layer 20 takes 0.004 of T.
+  // Measured: layer 2 sits at the cap (0.19), layer 20 takes 0.004 of T.
   const SelectionFit& fit = nearest_fit(spec, Selector::infinigen, 4096);
   CHECK(fit.layers[0].n == doctest::Approx(0.1899));
   CHECK(fit.layers[18].n < 0.01);
-  // Mean attention mass over layers >= 2 (models.md 5.1): 0.84 and 0.985.
+  // Mean attention mass over layers >= 2: 0.84 and 0.985.
   double own = 0, cap = 0;
   for (const LayerSelection& layer : fit.layers) {
     own += layer.mass / 28;

@@ -40,7 +40,7 @@ inline ModelSpec model(std::size_t layers, std::int64_t kv_heads) {
   return spec;
 }
 
-// 18 layers, every sixth global, the others see the last 512 tokens (models.md 2).
+// 18 layers, every sixth global, the others see the last 512 tokens.
 inline ModelSpec gemma3() {
   ModelSpec spec = model(18, 1);
   for (std::size_t l = 0; l < spec.layers.size(); ++l) {

@@ -112,7 +112,7 @@ TEST_CASE("overrides are checked like the file") {
         "nowhere/config.json)");
 }
 
-TEST_CASE("instance types of facts.md 5.3 are there with their baselines") {
+TEST_CASE("the documented instance types are there with their baselines") {
   InputFiles files(kPresets);
   const auto type = [&](const char* name) { return find_instance_type({name, {"t"}}, files); };
   CHECK(type("ecs.gn8is.4xlarge").rate == Bandwidth::gbit_per_sec(16));
