@@ -75,8 +75,8 @@ std::string tbt_of(const StrategyResult& s) {
 
 using Metric = Distribution StrategyResult::*;
 
-Claim ratio_claim(std::string text, double paper, std::string reading, std::string run,
-                  std::string slow, std::string fast, Metric metric) {
+Claim ratio_claim(std::string text, double paper, std::string reading, const std::string& run,
+                  const std::string& slow, const std::string& fast, Metric metric) {
   Claim claim;
   claim.text = std::move(text);
   claim.paper = paper;
