@@ -52,12 +52,12 @@ TEST_CASE("GPU presets: read, complete, every number has a source") {
     CHECK(gpu.memory_bandwidth == doctest::Approx(row.gbytes_per_sec * 1e9));
     CHECK(gpu.memory.count() == static_cast<std::int64_t>(row.gbytes * 1e9));
     CHECK(gpu.source.size() == 29 + 2 * gpu.all_reduce.size());
-    for (const auto& [key, text] : gpu.source_text) CHECK_MESSAGE(!text.empty(), key);
+    for (const auto& entry : gpu.source_text) CHECK_MESSAGE(!entry.second.empty(), entry.first);
     CHECK(gpu.all_reduce.contains(2));
     // What must be shown is shown.
     const std::string shown = show_gpu_text(gpu);
-    for (const auto& [key, source] : gpu.source) {
-      CHECK_MESSAGE(shown.find("  " + key + " ") != std::string::npos, key);
+    for (const auto& entry : gpu.source) {
+      CHECK_MESSAGE(shown.find("  " + entry.first + " ") != std::string::npos, entry.first);
     }
     for (const int tp : {1, 2, 4, 8}) {
       CHECK_NOTHROW(CostModel(gpu, model_preset("llama-3.1-8b"), tp, false));

@@ -79,9 +79,10 @@ TEST_CASE("smartgen: K_r to the block, metadata inside or outside") {
 }
 
 TEST_CASE("smartgen: a given budget is a share of all blocks, whatever prefill hides") {
-  for (const auto& [budget, count] : {std::pair{0.0, 0U}, std::pair{0.5, 0U}, std::pair{0.6, 3U},
-                                      std::pair{0.75, 9U}, std::pair{1.0, 20U}}) {
-    CAPTURE(budget);
+  for (const auto& row : {std::pair{0.0, 0U}, std::pair{0.5, 0U}, std::pair{0.6, 3U},
+                          std::pair{0.75, 9U}, std::pair{1.0, 20U}}) {
+    const auto [budget, count] = row;
+    CAPTURE(row.first);
     PolicyBench b = bench();
     b.options.budget = budget;
     CHECK(chosen(b, 1) == count);  // 400 kB x budget - 210 kB

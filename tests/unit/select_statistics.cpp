@@ -290,7 +290,9 @@ void check(const Case& c) {
   const auto expected = expected_of(c.name);
   REQUIRE(expected.size() > 100);
   const Statistics ours = run(c);
-  for (const auto& [key, e] : expected) {
+  for (const auto& entry : expected) {
+    const std::string& key = entry.first;
+    const auto& e = entry.second;
     REQUIRE_MESSAGE(ours.count(key) == 1, key);
     const double value = ours.at(key);
     if (std::getenv("KVLANE_PRINT_STATISTICS") != nullptr) {

@@ -81,8 +81,8 @@ TEST_CASE("schemas are JSON with a description at every key") {
   for (const auto& [kind, table] : list_schemas()) {
     const nlohmann::json schema = nlohmann::json::parse(json_schema_text(*table, kind));
     const auto check = [](const nlohmann::json& object) {
-      for (const auto& [key, value] : object["properties"].items())
-        CHECK_MESSAGE(value.contains("description"), key);
+      for (const auto& entry : object["properties"].items())
+        CHECK_MESSAGE(entry.value().contains("description"), entry.key());
     };
     check(schema);
     if (schema.contains("$defs"))
