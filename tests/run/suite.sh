@@ -49,7 +49,9 @@ printf '%s\n' "${trees[@]}" | xargs -P 2 -I {} bash -c '
   source "$KVLANE_ROOT/tests/run/lib.sh"
   # What was installed since then may be found now: a configuration remembers what it did not find.
   [[ $KVLANE_ROOT/build/packages.test -nt $KVLANE_ROOT/build/{}/build.ninja ]] && rm -f "$KVLANE_ROOT/build/{}/build.ninja"
-  configure_tree {} || exit 1
+  compiler=()
+  [[ {} == tsan ]] && command -v clang++-14 >/dev/null && compiler=(-DCMAKE_CXX_COMPILER=clang++-14)
+  configure_tree {} "${compiler[@]}" || exit 1
   said=$(with_tree_lock {} ninja -C "$KVLANE_ROOT/build/{}" build.ninja 2>&1) || { printf "%s\n" "$said" >&2; exit 1; }' ||
   { say "configuring failed"; exit 1; }
 say "configure: $((SECONDS - started)) s"
