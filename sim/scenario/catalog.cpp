@@ -161,7 +161,7 @@ std::string validate_file(const std::string& path, const std::vector<std::string
     return "model";
   }
   const YamlNode root = parse_yaml(text, path);
-  const std::string kind = kind_of(root);
+  std::string kind = kind_of(root);
   if (kind == "scenario") {
     scenario_from_yaml(root, files);
   } else if (kind == "study") {
