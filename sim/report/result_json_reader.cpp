@@ -158,6 +158,11 @@ SourcePlace place_of(const std::string& file, std::string_view text, std::size_t
 }
 
 Json parse(const std::string& file, std::string_view text) {
+  // The parser takes a zero byte for the end of the text.
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    throw InputError(place_of(file, text, zero + 1), "text that is not JSON",
+                     "expected a kvlane.result/1 as `kvlane run --format json` writes it");
+  }
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::parse_error& error) {

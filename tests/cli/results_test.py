@@ -34,7 +34,7 @@ class Compare(Case):
         self.refused("compare", self.folder / "none.json", base, says="none.json")
         # The first of two files that cannot be read is named.
         self.refused("compare", self.folder / "first.json", self.folder / "second.json", says="first.json")
-        for name, content in (("cut", text[:len(text) // 2]), ("empty", ""), ("list", "[]"),
+        for name, content in (("cut", text[:len(text) // 2]), ("empty", ""), ("list", "[]"), ("zero", text + "\0]}"),
                               ("schema", text.replace("kvlane.result/1", "kvlane.result/9"))):
             path = self.folder / f"{name}.json"
             path.write_text(content)

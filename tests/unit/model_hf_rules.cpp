@@ -287,6 +287,8 @@ TEST_CASE("malformed JSON: line and column") {
   CHECK(error("{\n  \"a\": 1,\n  \"b\": ,\n}").find("c.json:3:8:") == 0);
   CHECK(error("").find("c.json:1:1:") == 0);
   CHECK(error("[1]").find("expected a JSON object") != std::string::npos);
+  // A zero byte is not the end, whatever stands behind it.
+  CHECK(error(std::string("{\"a\": 1}\0]}", 12)).find("c.json:1:9: malformed JSON") == 0);
   CHECK(error("{\"a\": NaN}").find("c.json:1:7") == 0);
   CHECK(error("{\"hidden_size\": 1e999}").find("c.json") == 0);
   CHECK(error(std::string(100'000, '[')).find("c.json") == 0);
