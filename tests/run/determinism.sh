@@ -24,10 +24,11 @@ results() {
     { echo "$1 run $2 failed:"; cat "$3/stderr"; status=1; }
 }
 
-# sweeps PROGRAM STUDY FOLDER THREADS
+# sweeps PROGRAM STUDY FOLDER THREADS: runs.csv and crossovers.csv; the journal is in the order in which runs end.
 sweeps() {
   "$1" sweep "$2" -j "$4" --out "$3" >/dev/null 2>"$work/stderr" ||
     { echo "$1 sweep $2 -j $4 failed:"; cat "$work/stderr"; status=1; }
+  rm -f "$3/journal.jsonl"
 }
 
 is_study() { grep -qE '^kind: *study' "$1"; }
