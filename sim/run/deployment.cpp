@@ -27,7 +27,6 @@ ServingSettings settings_of(const Scenario& scenario, const StrategyOptions& opt
   s.prefix_location = scenario.serving.prefix_location;
   s.placement = options.kv_placement.value_or(scenario.serving.kv_placement);
   s.selector = selector;
-  s.dense_attention = attends_to_all(options);
   s.free_gather = free_gather;
   s.kv_bits = kv_bits(options);
   s.hack_partition = static_cast<std::int32_t>(options.hack_partition);

@@ -71,7 +71,6 @@ StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
   run.switched_to_full = metrics.switched_to_full();
   run.utilisation = world.utilisation(metrics.last_activity());
   run.hash = metrics.hash();
-  run.events = world.loop().executed();
   if (attends_to_all(options)) {
     run.attention_mass = 1.0;
   } else {

@@ -33,7 +33,6 @@ struct StrategyRun {
   TimePoint end{};
   std::int64_t switched_to_full = 0;  // requests, by auto-switch
   std::uint64_t hash = 0;
-  std::uint64_t events = 0;
 };
 
 // Names the world's GPUs and endpoints and gives the sink that gets every record.

@@ -27,7 +27,6 @@ class Workload {
   const std::vector<Request>& requests() const { return requests_; }
   const Demand& demand(Selector selector, std::size_t request);
   const BlockOrder& order(PushOrder order, Selector selector, std::size_t request);
-  std::uint64_t seed() const { return seed_; }
 
  private:
   const ImportanceProfile& profile(Selector selector, const KvLayout& layout);

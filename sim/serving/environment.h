@@ -39,7 +39,6 @@ struct ServingSettings {
   KvPlacement placement = KvPlacement::host;  // this strategy's
   Selector selector = Selector::infinigen;
   std::int32_t selector_bytes = 0;  // metadata a (row, kv head)
-  bool dense_attention = false;     // attends over all rows (hack, full_dense)
   bool gpu_direct = true;
   bool free_gather = false;   // the ideal: collecting rows in host memory costs nothing
   std::int32_t kv_bits = 16;  // what the attention kernel reads: 16, 8, 4 or 2 (HACK)
