@@ -7,11 +7,11 @@ flags=(-std=c++20 -I"$KVLANE_ROOT" -I"$KVLANE_ROOT/build/release/generated" '-DK
 case $tool in
   tidy)
     program=clang-tidy-14
-    command=(clang-tidy-14 --quiet --config-file="$KVLANE_ROOT/.clang-tidy" SOURCE -- "${flags[@]}")
+    command=(clang-tidy-14 --quiet --config-file="$KVLANE_ROOT/.clang-tidy" %FILE% -- "${flags[@]}")
     ;;
   gcc-11)
     program=g++-11
-    command=(g++-11 -fsyntax-only "${flags[@]}" SOURCE)
+    command=(g++-11 -fsyntax-only "${flags[@]}" %FILE%)
     ;;
 esac
 if ! command -v "$program" >/dev/null; then
@@ -36,7 +36,7 @@ check_one() { # check_one SOURCE: prints what is wrong with it
       LC_ALL=C sort -u | awk 'NR == FNR { hash[$2] = $1; next } { print hash[$1], $1 }' "$hashes" -
   } | sha256sum | cut -c1-40)
   [[ -e $checked/$key ]] && return 0
-  log=$("${command[@]/SOURCE/$source}" 2>&1) && { : >"$checked/$key"; return 0; }
+  log=$("${command[@]/\%FILE%/$source}" 2>&1) && { : >"$checked/$key"; return 0; }
   printf '%s\n' "$log" | grep -vE '^[0-9]+ warnings? (generated|treated)|^Suppressed|^Use -header-filter' || true
   return 1
 }
