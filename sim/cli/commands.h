@@ -31,5 +31,6 @@ int schema_command(const Args& args, const Context& context);
 int compare_command(const Args& args, const Context& context);
 int sweep_command(const Args& args, const Context& context);
 int paper_command(const Args& args, const Context& context);
+int calibrate_command(const Args& args, const Context& context);
 
 }  // namespace kvlane::cli

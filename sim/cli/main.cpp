@@ -32,6 +32,7 @@ constexpr Command kCommands[] = {
     {"compare", compare_command, "two results side by side"},
     {"sweep", sweep_command, "a grid of runs, resumable, with crossovers"},
     {"paper", paper_command, "the paper's claims beside our numbers, with reasons"},
+    {"calibrate", calibrate_command, "measured tables to hardware files, and how wrong they are"},
     {"validate", validate_command, "check scenario, study, hardware, model and profile files"},
     {"list", list_command, "what ships: models, hardware, strategies, scenarios"},
     {"show", show_command, "how a model's KV bytes or a GPU's constants come about"},

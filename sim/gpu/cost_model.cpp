@@ -21,6 +21,16 @@ double keys_visited(double chunk, double cached, double window) {
   return growing * (cached + growing / 2) + (chunk - growing) * window;
 }
 
+// (a^p + b^p)^(1/p) without overflow.
+double smooth_max(double a, double b, double p) {
+  const double high = std::max(a, b);
+  if (high <= 0) return 0;
+  const double ratio = std::min(a, b) / high;
+  return high * portable::pow(1 + portable::pow(ratio, p), 1 / p);
+}
+
+constexpr std::int64_t kPrefillTile = 64;  // keys that a block of queries takes at a time
+
 }  // namespace
 
 CostModel::CostModel(GpuSpec gpu, ModelSpec model, int tp, bool windows_as_full,
@@ -35,8 +45,9 @@ CostModel::CostModel(GpuSpec gpu, ModelSpec model, int tp, bool windows_as_full,
                gpu_.name, tp);
   KVLANE_CHECK(gpu_.peak_flops > 0 && gpu_.memory_bandwidth > 0 && gpu_.gemm_ec > 0 &&
                    gpu_.gemm_em > 0 && gpu_.gemm_p > 0 && gpu_.prefill_ec > 0 &&
-                   gpu_.prefix_ec > 0 && gpu_.decode_em > 0 && gpu_.elementwise_em > 0 &&
-                   gpu_.sm_count > 0 && gpu_.hack_unpack_rate > 0,
+                   gpu_.prefill_em > 0 && gpu_.prefill_p > 0 && gpu_.prefix_ec > 0 &&
+                   gpu_.prefix_p > 0 && gpu_.decode_em > 0 && gpu_.decode_p > 0 &&
+                   gpu_.elementwise_em > 0 && gpu_.sm_count > 0 && gpu_.hack_unpack_rate > 0,
                "the parameters of {} are not complete", gpu_.name);
 }
 
@@ -46,20 +57,22 @@ double CostModel::from_table(KernelClass kernel, std::int64_t m, std::int64_t n,
 }
 
 double CostModel::roofline(double flops, double bytes) const {
-  const double compute = flops / (gpu_.gemm_ec * gpu_.peak_flops);
-  const double memory = bytes / (gpu_.gemm_em * gpu_.memory_bandwidth);
-  const double high = std::max(compute, memory);
-  if (high <= 0) return 0;
-  const double ratio = std::min(compute, memory) / high;
-  return high * portable::pow(1 + portable::pow(ratio, gpu_.gemm_p), 1 / gpu_.gemm_p);
+  const bool fp8 = model_.weight_bytes == 1 && gpu_.peak_fp8_flops > 0;
+  const double ec = fp8 ? gpu_.gemm_fp8_ec * gpu_.peak_fp8_flops : gpu_.gemm_ec * gpu_.peak_flops;
+  const double em = fp8 ? gpu_.gemm_fp8_em : gpu_.gemm_em;
+  return smooth_max(flops / ec, bytes / (em * gpu_.memory_bandwidth),
+                    fp8 ? gpu_.gemm_fp8_p : gpu_.gemm_p);
 }
 
 double CostModel::gemm(std::int64_t m, std::int64_t n, std::int64_t k) const {
   if (m <= 0 || n <= 0 || k <= 0) return 0;
   if (const double t = from_table(KernelClass::gemm, m, n, k); t >= 0) return t;
+  const bool fp8 = model_.weight_bytes == 1 && gpu_.peak_fp8_flops > 0;
   const double flops = 2 * real(m) * real(n) * real(k);
-  const double bytes = real(n) * real(k) * model_.weight_bytes + 2 * real(m) * real(n + k);
-  return gpu_.gemm_t0 + roofline(flops, bytes);
+  // 8-bit kernels read 8-bit activations and write 16 bit.
+  const double bytes = real(n) * real(k) * model_.weight_bytes + real(m) * real(k) * (fp8 ? 1 : 2) +
+                       2 * real(m) * real(n);
+  return (fp8 ? gpu_.gemm_fp8_t0 : gpu_.gemm_t0) + roofline(flops, bytes);
 }
 
 double CostModel::elementwise(double bytes) const {
@@ -73,15 +86,17 @@ double CostModel::prefill_attention(const AttentionShape& shape, std::int64_t to
     return t;
   }
   const double heads = real(shape.heads);
-  const double s = real(tokens);
+  const double width = real(shape.width);
+  const double s = real((tokens + kPrefillTile - 1) / kPrefillTile * kPrefillTile);
   const double squares = 2 * keys_visited(s, 0, real(shape.window)) + s * gpu_.prefill_s0;
-  // Waves of 128-query tiles over the SMs: a kernel that does not fill the GPU is slower.
+  // Tiles of 128 queries over the SMs: a kernel that does not fill the GPU is slower.
   const double waves = heads * s / 128 / real(gpu_.sm_count);
-  const double occupancy = waves / (waves + gpu_.prefill_w0);
-  const double flops = 2 * heads * real(shape.width) * squares;
-  const double bytes = 2 * s * real(shape.width) * 2 * real(shape.heads + shape.kv_heads);
-  return gpu_.prefill_t0 + flops / (gpu_.prefill_ec * gpu_.peak_flops * occupancy) +
-         elementwise(bytes);
+  const double flops = 2 * heads * width * squares;
+  const double compute =
+      flops / (gpu_.prefill_ec * gpu_.peak_flops) * (1 + gpu_.prefill_w0 / waves);
+  const double bytes = 4 * real(tokens) * width * real(shape.heads + shape.kv_heads);
+  const double memory = bytes / (gpu_.prefill_em * gpu_.memory_bandwidth);
+  return gpu_.prefill_t0 + smooth_max(compute, memory, gpu_.prefill_p);
 }
 
 double CostModel::prefix_attention(const AttentionShape& shape, std::int64_t chunk,
@@ -106,12 +121,37 @@ double CostModel::prefix_attention(const AttentionShape& shape, std::int64_t chu
   }
   const double memory =
       read * real(shape.kv_heads * shape.width) * 4 / (gpu_.decode_em * gpu_.memory_bandwidth);
-  const double with_prefix = gpu_.prefix_t0 + std::max({compute, gpu_.prefix_kappa * walk, memory});
+  const double with_prefix =
+      gpu_.prefix_t0 +
+      std::max(smooth_max(compute, gpu_.prefix_kappa * walk, gpu_.prefix_p), memory);
   return std::max(with_prefix, prefill_attention(shape, chunk));
 }
 
-double CostModel::decode_attention(double kv_bytes) const {
-  return gpu_.decode_t0 + kv_bytes / (gpu_.decode_em * gpu_.memory_bandwidth);
+// What decode attention takes however few bytes it reads: its blocks, and a walk along the keys
+// where the kernel does not split them.
+double CostModel::decode_floor(const DecodeShape& shape) const {
+  const double blocks = gpu_.decode_block * shape.sequences * shape.kv_heads;
+  return shape.group > 1 ? blocks : std::max(blocks, gpu_.decode_walk * shape.kv_tokens);
+}
+
+double CostModel::decode_attention(const DecodeShape& shape) const {
+  const bool fp8 = shape.fp8 && gpu_.decode_fp8_em > 0;
+  const double em = fp8 ? gpu_.decode_fp8_em : gpu_.decode_em;
+  const double memory = shape.kv_bytes / (em * gpu_.memory_bandwidth);
+  return (fp8 ? gpu_.decode_fp8_t0 : gpu_.decode_t0) +
+         smooth_max(memory, decode_floor(shape), gpu_.decode_p);
+}
+
+double CostModel::mixed_attention(const AttentionShape& shape, std::int64_t chunk,
+                                  std::int64_t cached, const DecodeShape& decodes) const {
+  KVLANE_CHECK(gpu_.mixed_em > 0, "{} has no constants for mixed batches", gpu_.name);
+  const double c = real(chunk);
+  const double keys = keys_visited(c, real(cached), real(shape.window)) + c * 64;
+  const double compute =
+      4 * real(shape.heads) * real(shape.width) * keys / (gpu_.prefix_ec * gpu_.peak_flops);
+  const double memory = decodes.kv_bytes / (gpu_.mixed_em * gpu_.memory_bandwidth);
+  const double longest = std::max(real(cached) + c / 2 + 64, decodes.kv_tokens);
+  return gpu_.prefix_t0 + std::max(compute + memory, gpu_.prefix_kappa * longest);
 }
 
 double CostModel::all_reduce(double bytes) const {

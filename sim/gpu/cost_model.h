@@ -12,18 +12,6 @@
 
 namespace kvlane {
 
-// Which kernel a time belongs to; the words of the hardware file and of calibration samples.
-enum class KernelClass : std::uint8_t {
-  gemm,
-  prefill_attention,
-  prefix_attention,
-  decode_attention,
-  selection,
-  quantise,
-  small,
-  collective
-};
-
 // A measured table that overrides the formula where it covers the shape. The three numbers, per
 // tensor-parallel rank:
 //   gemm               m, n, k
@@ -49,6 +37,16 @@ struct AttentionShape {
   std::int64_t window = 0;    // 0: none
 };
 
+// Decode attention of one rank and layer.
+struct DecodeShape {
+  double sequences = 0;
+  double kv_tokens = 0;  // mean of a sequence
+  double kv_heads = 0;
+  double group = 1;     // query heads a kv head
+  double kv_bytes = 0;  // that the kernel reads in all
+  bool fp8 = false;     // of 8-bit KV
+};
+
 class CostModel {
  public:
   // `tp`: tensor-parallel degree; divides heads, weights and KV, and pays two all-reduces a layer.
@@ -69,7 +67,11 @@ class CostModel {
   // `chunk` new tokens after `cached` ones.
   double prefix_attention(const AttentionShape& shape, std::int64_t chunk,
                           std::int64_t cached) const;
-  double decode_attention(double kv_bytes) const;
+  // `kv_tokens`: mean of a sequence. `kv_element_bytes` picks the constants of 8-bit KV.
+  double decode_attention(const DecodeShape& shape) const;
+  // One chunk of a prompt and decodes in one launch, where mixed_em is known.
+  double mixed_attention(const AttentionShape& shape, std::int64_t chunk, std::int64_t cached,
+                         const DecodeShape& decodes) const;
   double all_reduce(double bytes) const;
 
  private:
@@ -78,6 +80,7 @@ class CostModel {
   double seconds(const Work& work) const;
   // Smooth maximum of compute and memory time without the launch.
   double roofline(double flops, double bytes) const;
+  double decode_floor(const DecodeShape& shape) const;
   double matrix(std::int64_t m, double parameters, std::int64_t k) const;
   double moe(const LayerSpec& layer, std::int64_t m) const;
   double elementwise(double bytes) const;

@@ -121,7 +121,8 @@ double CostModel::prefill_layer(const Work& work) const {
 double CostModel::decode_rows(const Work& work) const {
   const LayerSpec& spec = layer(work);
   if (spec.attention == AttentionKind::linear) {  // the state is read and written once
-    return decode_attention(2 * real(work.batch) * real(spec.state.count()) / tp_);
+    return gpu_.decode_t0 + 2 * real(work.batch) * real(spec.state.count()) / tp_ /
+                                (gpu_.decode_em * gpu_.memory_bandwidth);
   }
   const bool latent = spec.attention == AttentionKind::latent;
   const double share = latent ? 1.0 : real(divide_up(spec.kv_heads, tp_)) / real(spec.kv_heads);
@@ -152,8 +153,14 @@ double CostModel::decode_rows(const Work& work) const {
   // Scores and values: the latent serves as both, at its own width.
   const double flops = rows * real(group) * 2 * (latent ? 2 * width : width);
   const double compute = flops / (gpu_.prefill_ec * gpu_.peak_flops);
-  const double memory = bytes / (gpu_.decode_em * gpu_.memory_bandwidth);
-  return gpu_.decode_t0 + std::max({memory, compute, unpack});
+  DecodeShape shape;
+  shape.sequences = real(work.batch);
+  shape.kv_heads = latent ? 1 : real(divide_up(spec.kv_heads, tp_));
+  shape.kv_tokens = rows / (shape.sequences * shape.kv_heads);
+  shape.group = real(group);
+  shape.kv_bytes = bytes;
+  shape.fp8 = work.kv_bits == 8 || (work.kv_bits == 16 && model_.kv_element_bytes == 1);
+  return std::max(decode_attention(shape), gpu_.decode_t0 + std::max(compute, unpack));
 }
 
 double CostModel::head(std::int64_t batch) const {

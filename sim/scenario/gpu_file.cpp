@@ -1,5 +1,10 @@
 #include "sim/scenario/gpu_file.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "sim/base/check.h"
+
 namespace kvlane {
 namespace {
 
@@ -29,7 +34,45 @@ const Mapping<AllReduceRow>& all_reduce_mapping() {
   return table;
 }
 
-constexpr Range kEfficiency{0.001, 1.2};  // fits on boost clocks can exceed the datasheet
+const Mapping<DomainRange>& domain_mapping() {
+  static const Mapping<DomainRange> table =
+      Mapping<DomainRange>("domain", "Sizes that a fit covers.")
+          .text("dimension", &DomainRange::dimension, required,
+                "gemm: m, n, k; prefill_attention: tokens; prefix_attention: new_tokens, "
+                "cached_tokens; decode_attention: sequences, kv_tokens; collective: bytes.")
+          .number("low", &DomainRange::low, required, "Smallest size.", {0, 1e15})
+          .number("high", &DomainRange::high, required, "Largest size.", {0, 1e15});
+  return table;
+}
+
+std::vector<std::pair<std::string, KernelClass>> kernel_words() {
+  std::vector<std::pair<std::string, KernelClass>> words;
+  for (std::size_t k = 0; k < kKernelClasses; ++k) {
+    const auto kernel = static_cast<KernelClass>(k);
+    words.emplace_back(to_string(kernel), kernel);
+  }
+  return words;
+}
+
+const Mapping<KernelFitRow>& kernel_fit_mapping() {
+  static const Mapping<KernelFitRow> table =
+      Mapping<KernelFitRow>("kernel fit", "What the fit of a kernel class leaves open.")
+          .sources(SourceRule::required, [](KernelFitRow& row, const std::string&,
+                                            const SourceNote& note) { row.note = note; })
+          .words("kernel", &KernelFitRow::kernel, kernel_words(), required, "Kernel class.")
+          .share(
+              "error", &KernelFitRow::error, required,
+              "Mean absolute error on shapes held out of the fit; what `run --uncertainty` draws "
+              "from.",
+              {0, 2})
+          .list("domain", &KernelFitRow::domain, domain_mapping(), optional,
+                "Sizes that the fit covers; a run that leaves them says so.", {0, 3});
+  return table;
+}
+
+constexpr Range kEfficiency{0.001, 1.2};   // fits on boost clocks can exceed the datasheet
+constexpr Range kPrefillMemory{0.001, 3};  // short prompts are read from L2
+constexpr Range kExponent{1, 1000};
 
 }  // namespace
 
@@ -71,11 +114,28 @@ const Mapping<GpuFile>& gpu_mapping() {
           .share("gemm_em", of_spec(&GpuSpec::gemm_em), required,
                  "GEMM: share of the memory bandwidth.", kEfficiency)
           .number("gemm_p", of_spec(&GpuSpec::gemm_p), required,
-                  "GEMM: exponent of the smooth maximum of compute and memory time.", {1, 100})
+                  "GEMM: exponent of the smooth maximum of compute and memory time.", kExponent)
+          .quantity("peak_fp8_flops", of_spec(&GpuSpec::peak_fp8_flops), UnitFamily::compute,
+                    optional,
+                    "Dense fp8 tensor peak, at least 1 GFLOPS, with the four gemm_fp8 keys.",
+                    kComputeRate)
+          .quantity("gemm_fp8_t0", of_spec(&GpuSpec::gemm_fp8_t0), UnitFamily::time, optional,
+                    "GEMM with fp8 weights and activations: launch.", kShortTime)
+          .share("gemm_fp8_ec", of_spec(&GpuSpec::gemm_fp8_ec), optional,
+                 "fp8 GEMM: share of the fp8 peak.", kEfficiency)
+          .share("gemm_fp8_em", of_spec(&GpuSpec::gemm_fp8_em), optional,
+                 "fp8 GEMM: share of the memory bandwidth.", kEfficiency)
+          .number("gemm_fp8_p", of_spec(&GpuSpec::gemm_fp8_p), optional,
+                  "fp8 GEMM: exponent of the smooth maximum.", kExponent)
           .quantity("prefill_t0", of_spec(&GpuSpec::prefill_t0), UnitFamily::time, required,
                     "Prefill attention: launch.", kShortTime)
           .share("prefill_ec", of_spec(&GpuSpec::prefill_ec), required,
                  "Prefill attention: share of the tensor peak when it fills the GPU.", kEfficiency)
+          .share("prefill_em", of_spec(&GpuSpec::prefill_em), required,
+                 "Prefill attention: share of the memory bandwidth.", kPrefillMemory)
+          .number("prefill_p", of_spec(&GpuSpec::prefill_p), required,
+                  "Prefill attention: exponent of the smooth maximum of compute and memory time.",
+                  kExponent)
           .number("prefill_s0", of_spec(&GpuSpec::prefill_s0), required,
                   "Prefill attention: tokens of extra work a query, at most 1000000.", {0, 1e6})
           .number("prefill_w0", of_spec(&GpuSpec::prefill_w0), required,
@@ -87,10 +147,29 @@ const Mapping<GpuFile>& gpu_mapping() {
           .quantity("prefix_kappa", of_spec(&GpuSpec::prefix_kappa), UnitFamily::time, required,
                     "Attention with a cached prefix: time a key of the serial walk, at most 1 ms.",
                     {0, 1e-3})
+          .number(
+              "prefix_p", of_spec(&GpuSpec::prefix_p), required,
+              "Attention with a cached prefix: exponent of the smooth maximum of compute and walk.",
+              kExponent)
           .quantity("decode_t0", of_spec(&GpuSpec::decode_t0), UnitFamily::time, required,
                     "Decode attention: launch.", kShortTime)
           .share("decode_em", of_spec(&GpuSpec::decode_em), required,
                  "Decode attention: share of the memory bandwidth.", kEfficiency)
+          .quantity("decode_block", of_spec(&GpuSpec::decode_block), UnitFamily::time, required,
+                    "Decode attention: least time a sequence and kv head, over the whole GPU.",
+                    {0, 1e-3})
+          .quantity("decode_walk", of_spec(&GpuSpec::decode_walk), UnitFamily::time, required,
+                    "Decode attention where a kv head serves one query head: time a key, since the "
+                    "kernel does not split them; 0 ns: it does.",
+                    {0, 1e-3})
+          .number("decode_p", of_spec(&GpuSpec::decode_p), required,
+                  "Decode attention: exponent of the smooth maximum.", kExponent)
+          .quantity("decode_fp8_t0", of_spec(&GpuSpec::decode_fp8_t0), UnitFamily::time, optional,
+                    "Decode attention over 8-bit KV: launch.", kShortTime)
+          .share("decode_fp8_em", of_spec(&GpuSpec::decode_fp8_em), optional,
+                 "Decode attention over 8-bit KV: share of the memory bandwidth.", kEfficiency)
+          .share("mixed_em", of_spec(&GpuSpec::mixed_em), optional,
+                 "A chunk and decodes in one launch: share of the memory bandwidth.", kEfficiency)
           .quantity(
               "hack_unpack_rate", of_spec(&GpuSpec::hack_unpack_rate), UnitFamily::compute,
               required,
@@ -112,9 +191,70 @@ const Mapping<GpuFile>& gpu_mapping() {
                     "Bytes of rows that the host collects a second, at least 1 MB/s.", kMemoryRate)
           .list("all_reduce", &GpuFile::all_reduce, all_reduce_mapping(), optional,
                 "Collectives of tensor parallelism; a degree that is not listed cannot be used.",
-                {0, 64});
+                {0, 64})
+          .list("kernels", &GpuFile::kernels, kernel_fit_mapping(), optional,
+                "What the fits leave open: error and domain of each kernel class.",
+                {0, kKernelClasses});
   return table;
 }
+
+namespace {
+
+// All of the fp8 keys or none: one without the others would be a silent default.
+void check_fp8(const YamlNode& root, const GpuSpec& spec) {
+  const char* const keys[] = {"peak_fp8_flops", "gemm_fp8_t0", "gemm_fp8_ec", "gemm_fp8_em",
+                              "gemm_fp8_p"};
+  const auto has = [&](const char* key) { return root.find(key) != nullptr; };
+  const auto present = std::count_if(std::begin(keys), std::end(keys), has);
+  if (present != 0 && present != std::ssize(keys)) {
+    throw InputError(root.place, fmt::format("{} of the five keys of fp8 GEMM", present),
+                     fmt::format("expected all of {} or none", fmt::join(keys, ", ")));
+  }
+  if (has("decode_fp8_t0") != has("decode_fp8_em")) {
+    throw InputError(root.place, "one of decode_fp8_t0 and decode_fp8_em", "expected both or none");
+  }
+  KVLANE_CHECK(present == 0 || spec.gemm_fp8_p >= 1, "an fp8 exponent below 1");
+}
+
+void add_fits(const YamlNode& root, GpuFile& file) {
+  for (std::size_t i = 0; i < file.kernels.size(); ++i) {
+    KernelFitRow& row = file.kernels[i];
+    const std::vector<std::string>& dimensions = domain_dimensions(row.kernel);
+    for (std::size_t d = 0; d < row.domain.size(); ++d) {
+      const DomainRange& range = row.domain[d];
+      const auto known = std::find(dimensions.begin(), dimensions.end(), range.dimension);
+      if (known == dimensions.end()) {
+        throw InputError(
+            node_at(root, {"kernels", i, "domain", d, "dimension"}).place,
+            fmt::format("dimension `{}` of {}", range.dimension, to_string(row.kernel)),
+            dimensions.empty() ? std::string("expected no domain: its kernels have no sizes here")
+                               : fmt::format("expected {}", fmt::join(dimensions, ", ")));
+      }
+      if (range.low > range.high) {
+        throw InputError(node_at(root, {"kernels", i, "domain", d, "high"}).place,
+                         fmt::format("high {} below low {}", range.high, range.low),
+                         "expected a range");
+      }
+      for (std::size_t e = 0; e < d; ++e) {
+        if (row.domain[e].dimension == range.dimension) {
+          throw InputError(node_at(root, {"kernels", i, "domain", d, "dimension"}).place,
+                           fmt::format("dimension `{}` a second time", range.dimension),
+                           "expected every dimension once");
+        }
+      }
+    }
+    if (!file.spec.fits.emplace(row.kernel, KernelFit{row.error, std::move(row.domain)}).second) {
+      throw InputError(node_at(root, {"kernels", i, "kernel"}).place,
+                       fmt::format("kernel `{}` a second time", to_string(row.kernel)),
+                       "expected every kernel class once");
+    }
+    const std::string key = fmt::format("kernels.{}.error", to_string(row.kernel));
+    file.spec.source[key] = row.note.source;
+    file.spec.source_text[key] = row.note.from;
+  }
+}
+
+}  // namespace
 
 GpuSpec gpu_from_yaml(const YamlNode& root) {
   GpuFile file;
@@ -132,6 +272,8 @@ GpuSpec gpu_from_yaml(const YamlNode& root) {
       file.spec.source_text[name] = note.from;
     }
   }
+  check_fp8(root, file.spec);
+  add_fits(root, file);
   return std::move(file.spec);
 }
 

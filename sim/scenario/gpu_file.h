@@ -18,9 +18,17 @@ struct AllReduceRow {
   std::vector<std::pair<std::string, SourceNote>> notes;
 };
 
+struct KernelFitRow {
+  KernelClass kernel = KernelClass::gemm;
+  double error = 0;
+  SourceNote note;  // of the error
+  std::vector<DomainRange> domain;
+};
+
 struct GpuFile {
   GpuSpec spec;
   std::vector<AllReduceRow> all_reduce;
+  std::vector<KernelFitRow> kernels;
 };
 
 const Mapping<GpuFile>& gpu_mapping();

@@ -27,7 +27,7 @@ inline GpuSpec round_gpu(const RoundGpu& cost) {
   gpu.name = "round";
   gpu.peak_flops = gpu.memory_bandwidth = 1e40;  // everything else is free
   gpu.gemm_ec = gpu.gemm_em = gpu.gemm_p = gpu.prefill_ec = gpu.prefix_ec = gpu.decode_em = 1;
-  gpu.elementwise_em = 1;
+  gpu.elementwise_em = gpu.prefill_em = gpu.prefill_p = gpu.prefix_p = gpu.decode_p = 1;
   gpu.hack_unpack_rate = 1e40;
   gpu.sm_count = 1;
   gpu.prefill_t0 = cost.prefill_layer;

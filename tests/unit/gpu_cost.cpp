@@ -64,7 +64,7 @@ TEST_CASE("prefix_attention: FLOPs of long chunks, the serial walk of short ones
 
 TEST_CASE("decode_attention: bytes over bandwidth") {
   const CostModel cost(round_gpu(), round_model(), 1, false);
-  CHECK(cost.decode_attention(5e8) == doctest::Approx(10e-6 + 1e-3));
+  CHECK(cost.decode_attention({.kv_bytes = 5e8}) == doctest::Approx(10e-6 + 1e-3));
   Work work{.kind = WorkKind::decode_attention, .layer = LayerId(0), .batch = 6};
   work.attended_rows = 1'000'000;  // x 200 values x 2 B = 4e8 B at 0.5 TB/s = 800 us
   CHECK(time_of(cost, work) == doctest::Approx(810e-6).epsilon(1e-6));
@@ -72,6 +72,61 @@ TEST_CASE("decode_attention: bytes over bandwidth") {
   CHECK(time_of(cost, work) == doctest::Approx(410e-6).epsilon(1e-6));
   work.kv_bits = 4;  // 0.5625 of 8 bits
   CHECK(time_of(cost, work) == doctest::Approx(235e-6).epsilon(1e-6));
+}
+
+TEST_CASE("decode_attention: blocks of short sequences, and a walk where a head is not split") {
+  GpuSpec gpu = round_gpu();
+  gpu.decode_block = 25e-9;
+  gpu.decode_walk = 20e-9;
+  gpu.decode_p = 2;
+  const CostModel cost(gpu, round_model(), 1, false);
+  // 4 MB at 0.5 TB/s = 8 us; 100 sequences x 8 kv heads x 25 ns = 20 us.
+  DecodeShape shape{
+      .sequences = 100, .kv_tokens = 10'000, .kv_heads = 8, .group = 4, .kv_bytes = 4e6};
+  CHECK(cost.decode_attention(shape) == doctest::Approx(10e-6 + std::hypot(8e-6, 20e-6)));
+  // One query head a kv head: 10000 keys x 20 ns = 200 us.
+  shape.group = 1;
+  CHECK(cost.decode_attention(shape) == doctest::Approx(10e-6 + std::hypot(8e-6, 200e-6)));
+  // 8-bit KV has constants of its own where they are known.
+  gpu.decode_fp8_t0 = 3e-6;
+  gpu.decode_fp8_em = 0.25;
+  shape.fp8 = true;
+  shape.group = 4;
+  CHECK(CostModel(gpu, round_model(), 1, false).decode_attention(shape) ==
+        doctest::Approx(3e-6 + std::hypot(16e-6, 20e-6)));
+}
+
+TEST_CASE("gemm: 8-bit weights have constants of their own where they are known") {
+  GpuSpec gpu = round_gpu();
+  ModelSpec model = round_model();
+  model.weight_bytes = 1;
+  // Without them: 16-bit activations, 1-byte weights at the 16-bit constants.
+  CHECK(CostModel(gpu, model, 1, false).gemm(1, 10'000, 10'000) ==
+        doctest::Approx(10e-6 + 1e8 / 0.5e12).epsilon(1e-3));
+  gpu.peak_fp8_flops = 2e14;
+  gpu.gemm_fp8_t0 = 5e-6;
+  gpu.gemm_fp8_ec = 0.8;
+  gpu.gemm_fp8_em = 0.25;
+  gpu.gemm_fp8_p = 3;
+  const CostModel cost(gpu, model, 1, false);
+  CHECK(cost.gemm(1, 10'000, 10'000) == doctest::Approx(5e-6 + 1e8 / 0.25e12).epsilon(1e-3));
+  CHECK(cost.gemm(20'000, 20'000, 20'000) == doctest::Approx(16e12 / 160e12).epsilon(1e-3));
+}
+
+TEST_CASE("mixed_attention: a chunk and decodes in one launch") {
+  GpuSpec gpu = round_gpu();
+  gpu.mixed_em = 0.25;
+  const CostModel cost(gpu, round_model(), 1, false);
+  // F = 4 x 10 x 100 x 1024 (4096 + 512 + 64) at 50 TFLOP/s, 1e8 B at 0.25 TB/s = 400 us.
+  const double flops = 4.0 * 10 * 100 * 1024 * (4096 + 512 + 64);
+  const DecodeShape decodes{
+      .sequences = 8, .kv_tokens = 1000, .kv_heads = 2, .group = 5, .kv_bytes = 1e8};
+  CHECK(cost.mixed_attention({10, 2, 100, 0}, 1024, 4096, decodes) ==
+        doctest::Approx(10e-6 + flops / 50e12 + 400e-6).epsilon(1e-9));
+  // A decode over 100000 keys walks longer: 20 ns each.
+  CHECK(cost.mixed_attention({10, 2, 100, 0}, 16, 64,
+                             {.sequences = 1, .kv_tokens = 100'000, .kv_heads = 2, .group = 5}) ==
+        doctest::Approx(10e-6 + 2e-3).epsilon(1e-9));
 }
 
 TEST_CASE("decode_attention: HACK reads packed rows, the open partition in 16 bit, and unpacks") {

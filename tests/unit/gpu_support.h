@@ -17,8 +17,10 @@ inline GpuSpec round_gpu() {
   gpu.host_memory = Bandwidth::gbyte_per_sec(100);
   gpu.gemm_t0 = gpu.prefill_t0 = gpu.prefix_t0 = gpu.decode_t0 = 10e-6;
   gpu.gemm_ec = gpu.gemm_em = gpu.prefill_ec = gpu.prefix_ec = gpu.decode_em = 0.5;
-  gpu.elementwise_em = 0.5;
+  gpu.elementwise_em = gpu.prefill_em = 0.5;
   gpu.gemm_p = 2;
+  gpu.prefill_p = gpu.decode_p = 1;  // sums
+  gpu.prefix_p = 1000;               // a hard maximum
   gpu.prefix_kappa = 20e-9;
   gpu.hack_unpack_rate = 1e12;
   gpu.small_kernel_t0 = 2e-6;

@@ -1,0 +1,78 @@
+#include "sim/gpu/sample.h"
+
+#include <algorithm>
+
+#include "sim/base/check.h"
+#include "sim/base/rng.h"
+
+namespace kvlane {
+namespace {
+
+struct Kernel {
+  std::string name;
+  std::vector<std::string> dimensions;
+};
+
+const std::vector<Kernel>& kernels() {
+  static const std::vector<Kernel> list = {
+      {"gemm", {"m", "n", "k"}},
+      {"prefill_attention", {"sequences", "tokens", "query_heads", "kv_heads", "head_width"}},
+      {"prefix_attention",
+       {"sequences", "new_tokens", "cached_tokens", "query_heads", "kv_heads", "head_width"}},
+      {"decode_attention", {"sequences", "kv_tokens", "query_heads", "kv_heads", "head_width"}},
+      {"mixed_attention",
+       {"new_tokens", "cached_tokens", "sequences", "kv_tokens", "query_heads", "kv_heads",
+        "head_width"}},
+      {"elementwise", {"bytes"}},
+      {"sampler", {"sequences", "vocabulary"}},
+      {"all_reduce", {"bytes", "ranks"}},
+      {"all_gather", {"bytes", "ranks"}},
+      {"reduce_scatter", {"bytes", "ranks"}},
+      {"all_to_all", {"bytes", "ranks"}},
+      {"send_recv", {"bytes", "ranks"}},
+      {"nic_message", {"bytes", "queue_pairs"}},
+      {"nic_latency", {"bytes"}},
+      {"kv_transfer", {"bytes", "ports"}},
+      {"copy", {"bytes"}},
+      {"serving_prefill", {"sequences", "prompt_tokens", "ranks"}},
+      {"serving_step", {"sequences", "prompt_tokens", "output_tokens", "ranks"}},
+      {"serving_batch", {"sequences", "prompt_tokens", "output_tokens", "ranks"}},
+  };
+  return list;
+}
+
+}  // namespace
+
+const std::vector<std::string>& sample_kernels() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Kernel& kernel : kernels()) all.push_back(kernel.name);
+    return all;
+  }();
+  return names;
+}
+
+const std::vector<std::string>& sample_dimensions(std::string_view kernel) {
+  static const std::vector<std::string> none;
+  for (const Kernel& known : kernels()) {
+    if (known.name == kernel) return known.dimensions;
+  }
+  return none;
+}
+
+std::int64_t dimension(const Sample& sample, std::string_view name) {
+  const std::vector<std::string>& names = sample_dimensions(sample.kernel);
+  const auto at = std::find(names.begin(), names.end(), name);
+  KVLANE_CHECK(at != names.end() && sample.shape.size() == names.size(), "{} has no dimension {}",
+               sample.kernel, name);
+  return sample.shape[static_cast<std::size_t>(at - names.begin())];
+}
+
+bool held_out(const Sample& sample) {
+  std::string key = sample.kernel + '/' + sample.dtype;
+  for (const std::int64_t size : sample.shape) key += ',' + std::to_string(size);
+  // FNV's lowest bit is a parity of the text's bits: the upper half is well mixed.
+  return (fnv1a(key) >> 40U & 1U) != 0;
+}
+
+}  // namespace kvlane

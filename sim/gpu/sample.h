@@ -1,0 +1,60 @@
+#pragma once
+// One measurement: how long a kernel, copy, message or serving step of a known shape took on a
+// machine. What `kvlane calibrate import` writes, `fit` and `validate` read, and a table is made
+// of. Files: sim/scenario/sample_file.h.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kvlane {
+
+// Words of `Sample::kernel` and the dimensions of each, in the order of `Sample::shape`. All counts
+// are those of one GPU (one tensor-parallel rank); sizes are bytes.
+//   gemm               m, n, k                       [m x k] times [k x n]
+//   prefill_attention  sequences, tokens, query_heads, kv_heads, head_width       causal, none
+//   cached prefix_attention   sequences, new_tokens, cached_tokens, query_heads, kv_heads,
+//   head_width decode_attention   sequences, kv_tokens (a sequence), query_heads, kv_heads,
+//   head_width mixed_attention    new_tokens, cached_tokens, sequences, kv_tokens, query_heads,
+//   kv_heads,
+//                      head_width                    one chunk and decodes in one launch
+//   elementwise        bytes                         norms, rotary embedding, activation, add
+//   sampler            sequences, vocabulary
+//   all_reduce         bytes, ranks                  of one rank's message; all_gather,
+//   all_gather, reduce_scatter, all_to_all, send_recv: alike
+//   nic_message        bytes, queue_pairs            time a message of a stream: 1 / message rate
+//   nic_latency        bytes                         one way
+//   kv_transfer        bytes, ports
+//   copy               bytes                         host and device; the variant says which way
+//   serving_prefill    sequences, prompt_tokens, ranks        from start to the first tokens
+//   serving_step       sequences, prompt_tokens, output_tokens, ranks   mean gap between tokens
+//   serving_batch      sequences, prompt_tokens, output_tokens, ranks   a static batch, whole
+const std::vector<std::string>& sample_kernels();
+// Empty for an unknown kernel.
+const std::vector<std::string>& sample_dimensions(std::string_view kernel);
+
+struct Sample {
+  std::string machine;  // the `name` of a hardware file where there is one: "H100-SXM"
+  std::string source;   // data set and commit
+  std::string licence;  // SPDX, or what is known
+  std::string variant;  // what ran: library, version, operation
+  std::string kernel;
+  std::vector<std::int64_t> shape;  // as sample_dimensions(kernel)
+  std::string dtype;                // bf16, fp16, fp8, int8, fp32; "" for links
+  double seconds = 0;
+  std::string model;      // serving_*: the model's name, else empty
+  std::string set_aside;  // the rule that keeps it out of fits; empty: none
+
+  bool operator==(const Sample&) const = default;
+};
+
+// The value of a dimension; std::logic_error where the kernel has none of that name.
+std::int64_t dimension(const Sample& sample, std::string_view name);
+
+// Half of the shapes of a kernel, whatever the machine: these are never fitted to. By a hash of
+// kernel, dtype and shape alone, so that all tables of one shape fall on the same side.
+bool held_out(const Sample& sample);
+
+}  // namespace kvlane
