@@ -33,7 +33,7 @@ std::vector<Row> rows_of(const GpuSpec& g) {
     rows.push_back(
         {key, v, "s", v < 1e-6 && v > 0 ? scaled(v, 1e-9, "ns") : scaled(v, 1e-6, "us")});
   };
-  const auto share = [&](const char* key, double v) {
+  const auto share = [&](const std::string& key, double v) {
     rows.push_back({key, v, "1", scaled(v, 0.01, "%")});
   };
   const auto number = [&](const char* key, double v) {
@@ -53,15 +53,33 @@ std::vector<Row> rows_of(const GpuSpec& g) {
   share("gemm_ec", g.gemm_ec);
   share("gemm_em", g.gemm_em);
   number("gemm_p", g.gemm_p);
+  if (g.peak_fp8_flops > 0) {
+    operations("peak_fp8_flops", g.peak_fp8_flops);
+    time("gemm_fp8_t0", g.gemm_fp8_t0);
+    share("gemm_fp8_ec", g.gemm_fp8_ec);
+    share("gemm_fp8_em", g.gemm_fp8_em);
+    number("gemm_fp8_p", g.gemm_fp8_p);
+  }
   time("prefill_t0", g.prefill_t0);
   share("prefill_ec", g.prefill_ec);
+  share("prefill_em", g.prefill_em);
+  number("prefill_p", g.prefill_p);
   number("prefill_s0", g.prefill_s0);
   number("prefill_w0", g.prefill_w0);
   time("prefix_t0", g.prefix_t0);
   share("prefix_ec", g.prefix_ec);
   time("prefix_kappa", g.prefix_kappa);
+  number("prefix_p", g.prefix_p);
   time("decode_t0", g.decode_t0);
   share("decode_em", g.decode_em);
+  time("decode_block", g.decode_block);
+  time("decode_walk", g.decode_walk);
+  number("decode_p", g.decode_p);
+  if (g.decode_fp8_em > 0) {
+    time("decode_fp8_t0", g.decode_fp8_t0);
+    share("decode_fp8_em", g.decode_fp8_em);
+  }
+  if (g.mixed_em > 0) share("mixed_em", g.mixed_em);
   operations("hack_unpack_rate", g.hack_unpack_rate);
   time("small_kernel_t0", g.small_kernel_t0);
   share("elementwise_em", g.elementwise_em);
@@ -71,6 +89,13 @@ std::vector<Row> rows_of(const GpuSpec& g) {
   for (const auto& [ranks, cost] : g.all_reduce) {
     time(fmt::format("all_reduce.{}.latency", ranks), cost.first);
     rate(fmt::format("all_reduce.{}.rate", ranks), cost.second);
+  }
+  for (const auto& [kernel, fit] : g.fits) {
+    share(fmt::format("kernels.{}.error", to_string(kernel)), fit.error);
+    for (const DomainRange& range : fit.domain) {
+      const std::string key = fmt::format("kernels.{}.{}", to_string(kernel), range.dimension);
+      rows.push_back({key, range.high, "1", fmt::format("{:.6g} ... {:.6g}", range.low, range.high)});
+    }
   }
   return rows;
 }

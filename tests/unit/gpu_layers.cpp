@@ -39,9 +39,11 @@ TEST_CASE("prefill_layer: 2 x parameters x tokens plus the attention square") {
   const ModelSpec model = round_model();
   const CostModel cost(flops_only(), model, 1, false);
   const double body = 2.4e6 + 12e6;
-  // Causal, 2 h d s^2.
+  // Causal, 2 h d s^2, s in whole tiles of 64.
+  CHECK(time_of(cost, prefill(2048, 2048)) ==
+        doctest::Approx((2 * body * 2048 + 2 * 1000.0 * 2048 * 2048) / 50e12).epsilon(1e-6));
   CHECK(time_of(cost, prefill(2000, 2000)) ==
-        doctest::Approx((2 * body * 2000 + 2 * 1000.0 * 2000 * 2000) / 50e12).epsilon(1e-6));
+        doctest::Approx((2 * body * 2000 + 2 * 1000.0 * 2048 * 2048) / 50e12).epsilon(1e-6));
   // 500 new after 1500: 4 h d c (kv + (c + 128)/2).
   CHECK(time_of(cost, prefill(500, 2000)) ==
         doctest::Approx((2 * body * 500 + 4 * 1000.0 * 500 * (1500 + 314)) / 50e12).epsilon(1e-6));
