@@ -34,12 +34,13 @@ constexpr std::int64_t kPrefillTile = 64;  // keys that a block of queries takes
 }  // namespace
 
 CostModel::CostModel(GpuSpec gpu, ModelSpec model, int tp, bool windows_as_full,
-                     const KernelTable* table)
+                     const KernelTable* table, const KernelFactors& factors)
     : gpu_(std::move(gpu)),
       model_(std::move(model)),
       tp_(tp),
       windows_as_full_(windows_as_full),
-      table_(table) {
+      table_(table),
+      factors_(factors) {
   KVLANE_CHECK(tp >= 1, "tensor-parallel degree {}", tp);
   KVLANE_CHECK(tp == 1 || gpu_.all_reduce.contains(tp), "{} has no all-reduce over {} ranks",
                gpu_.name, tp);
@@ -53,11 +54,21 @@ CostModel::CostModel(GpuSpec gpu, ModelSpec model, int tp, bool windows_as_full,
 
 double CostModel::from_table(KernelClass kernel, std::int64_t m, std::int64_t n,
                              std::int64_t k) const {
-  return table_ == nullptr ? -1 : table_->seconds(kernel, m, n, k);
+  if (table_ == nullptr) return -1;
+  const double t = table_->seconds(kernel, m, n, k);
+  usage_.look_up(kernel, m, n, k, t >= 0);
+  return t;
+}
+
+// A factor of one leaves the bits alone.
+double CostModel::counted(KernelClass kernel, double seconds) const {
+  if (seconds > 0) usage_.mark(kernel);
+  const double factor = factors_[static_cast<std::size_t>(kernel)];
+  return factor == 1 ? seconds : seconds * factor;
 }
 
 double CostModel::roofline(double flops, double bytes) const {
-  const bool fp8 = model_.weight_bytes == 1 && gpu_.peak_fp8_flops > 0;
+  const bool fp8 = fp8_gemm();
   const double ec = fp8 ? gpu_.gemm_fp8_ec * gpu_.peak_fp8_flops : gpu_.gemm_ec * gpu_.peak_flops;
   const double em = fp8 ? gpu_.gemm_fp8_em : gpu_.gemm_em;
   return smooth_max(flops / ec, bytes / (em * gpu_.memory_bandwidth),
@@ -67,7 +78,8 @@ double CostModel::roofline(double flops, double bytes) const {
 double CostModel::gemm(std::int64_t m, std::int64_t n, std::int64_t k) const {
   if (m <= 0 || n <= 0 || k <= 0) return 0;
   if (const double t = from_table(KernelClass::gemm, m, n, k); t >= 0) return t;
-  const bool fp8 = model_.weight_bytes == 1 && gpu_.peak_fp8_flops > 0;
+  usage_.sizes(KernelClass::gemm, {real(m), real(n), real(k)});
+  const bool fp8 = fp8_gemm();
   const double flops = 2 * real(m) * real(n) * real(k);
   // 8-bit kernels read 8-bit activations and write 16 bit.
   const double bytes = real(n) * real(k) * model_.weight_bytes + real(m) * real(k) * (fp8 ? 1 : 2) +
@@ -85,6 +97,11 @@ double CostModel::prefill_attention(const AttentionShape& shape, std::int64_t to
       t >= 0) {
     return t;
   }
+  usage_.sizes(KernelClass::prefill_attention, {real(tokens)});
+  return prefill_formula(shape, tokens);
+}
+
+double CostModel::prefill_formula(const AttentionShape& shape, std::int64_t tokens) const {
   const double heads = real(shape.heads);
   const double width = real(shape.width);
   const double s = real((tokens + kPrefillTile - 1) / kPrefillTile * kPrefillTile);
@@ -106,6 +123,7 @@ double CostModel::prefix_attention(const AttentionShape& shape, std::int64_t chu
       t >= 0) {
     return t;
   }
+  usage_.sizes(KernelClass::prefix_attention, {real(chunk), real(cached)});
   const double c = real(chunk);
   const double kv = real(cached);
   const double window = real(shape.window);
@@ -124,7 +142,7 @@ double CostModel::prefix_attention(const AttentionShape& shape, std::int64_t chu
   const double with_prefix =
       gpu_.prefix_t0 +
       std::max(smooth_max(compute, gpu_.prefix_kappa * walk, gpu_.prefix_p), memory);
-  return std::max(with_prefix, prefill_attention(shape, chunk));
+  return std::max(with_prefix, prefill_formula(shape, chunk));
 }
 
 // What decode attention takes however few bytes it reads: its blocks, and a walk along the keys
@@ -161,6 +179,7 @@ double CostModel::all_reduce(double bytes) const {
       t >= 0) {
     return t;
   }
+  usage_.sizes(KernelClass::collective, {bytes});
   const auto& [alpha, rate] = gpu_.all_reduce.at(tp_);
   return alpha + bytes / rate;
 }

@@ -3,10 +3,12 @@
 // sim/gpu/gpu_spec.h. A later table replaces the formula of a kernel inside its measured grid
 // (KernelTable), the formula stays outside.
 
+#include <array>
 #include <cstdint>
 #include <string>
 
 #include "sim/gpu/gpu_spec.h"
+#include "sim/gpu/kernel_usage.h"
 #include "sim/kv/model_spec.h"
 #include "sim/port/compute.h"
 
@@ -28,6 +30,12 @@ class KernelTable {
   virtual double seconds(KernelClass kernel, std::int64_t m, std::int64_t n,
                          std::int64_t k) const = 0;
 };
+
+// What the times of each kernel class are multiplied by: an error that is assumed, to see what
+// rests on it (sim/run/uncertainty.h). `copy` and the host's gathers are rates of the GpuSpec
+// instead.
+using KernelFactors = std::array<double, kKernelClasses>;
+inline constexpr KernelFactors kNoFactors = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 // One rank's part of an attention kernel over one sequence.
 struct AttentionShape {
@@ -52,15 +60,18 @@ class CostModel {
   // `tp`: tensor-parallel degree; divides heads, weights and KV, and pays two all-reduces a layer.
   // `windows_as_full` as in kv_layout.h. `table` outlives this.
   CostModel(GpuSpec gpu, ModelSpec model, int tp, bool windows_as_full,
-            const KernelTable* table = nullptr);
+            const KernelTable* table = nullptr, const KernelFactors& factors = kNoFactors);
 
   // Throws std::logic_error for shapes that no model has (negative sizes, unknown layer).
   Duration duration(const Work& work) const;
   const GpuSpec& gpu() const { return gpu_; }
   const ModelSpec& model() const { return model_; }
   int tp() const { return tp_; }
+  bool fp8_gemm() const { return model_.weight_bytes == 1 && gpu_.peak_fp8_flops > 0; }
+  // What it was asked for so far. A model belongs to one run and one thread.
+  KernelUsage& usage() const { return usage_; }
 
-  // The building blocks, for tests and `kvlane show hardware`. Seconds.
+  // The building blocks, without the factors. Seconds.
   double gemm(std::int64_t m, std::int64_t n, std::int64_t k) const;
   // `tokens` new ones, none cached.
   double prefill_attention(const AttentionShape& shape, std::int64_t tokens) const;
@@ -80,6 +91,7 @@ class CostModel {
   double seconds(const Work& work) const;
   // Smooth maximum of compute and memory time without the launch.
   double roofline(double flops, double bytes) const;
+  double prefill_formula(const AttentionShape& shape, std::int64_t tokens) const;
   double decode_floor(const DecodeShape& shape) const;
   double matrix(std::int64_t m, double parameters, std::int64_t k) const;
   double moe(const LayerSpec& layer, std::int64_t m) const;
@@ -95,12 +107,16 @@ class CostModel {
   double build_metadata(const Work& work) const;
   double convert(const Work& work) const;
   double from_table(KernelClass kernel, std::int64_t m, std::int64_t n, std::int64_t k) const;
+  // Counts a time of the class towards the run, with its factor.
+  double counted(KernelClass kernel, double seconds) const;
 
   GpuSpec gpu_;
   ModelSpec model_;
   int tp_ = 1;
   bool windows_as_full_ = false;
   const KernelTable* table_ = nullptr;
+  KernelFactors factors_;
+  mutable KernelUsage usage_;
 };
 
 }  // namespace kvlane

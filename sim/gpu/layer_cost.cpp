@@ -73,6 +73,7 @@ double CostModel::moe(const LayerSpec& layer, std::int64_t m) const {
   const double weights = (shared + touched * per_expert) / tp_;
   const double flops = 2 * real(m) * real(layer.ffn_active_parameters) / tp_;
   const double activations = 2 * real(m) * real(model_.hidden) * 2 * (per_token + 1);
+  usage_.experts = true;
   return 2 * gpu_.gemm_t0 + roofline(flops, weights * model_.weight_bytes + activations);
 }
 
@@ -95,14 +96,20 @@ double CostModel::attention(const LayerSpec& layer, std::int64_t chunk, std::int
     // Chunked scan: decay, update and read of the float32 state, 2 FLOPs each, a token.
     const double flops = 6 * real(chunk) * real(layer.state.count()) / 4 / tp_;
     const double traffic = 8 * real(chunk) * real(model_.hidden) / tp_;
-    return gpu_.prefill_t0 + flops / (gpu_.prefill_ec * gpu_.peak_flops) + elementwise(traffic);
+    return counted(
+        KernelClass::prefill_attention,
+        gpu_.prefill_t0 + flops / (gpu_.prefill_ec * gpu_.peak_flops) + elementwise(traffic));
   }
   const AttentionShape shape = shape_of(layer);
-  if (cached == 0) return prefill_attention(shape, chunk);
-  double t = prefix_attention(shape, chunk, cached);
+  if (cached == 0) {
+    return counted(KernelClass::prefill_attention, prefill_attention(shape, chunk));
+  }
+  double t = counted(KernelClass::prefix_attention, prefix_attention(shape, chunk, cached));
   if (layer.attention == AttentionKind::latent) {
     // The cached latents are expanded again; those of the new tokens are part of the projections.
-    t += gemm(cached, shape.heads * (layer.head_dim + layer.value_head_dim), layer.k_width);
+    t +=
+        counted(KernelClass::gemm,
+                gemm(cached, shape.heads * (layer.head_dim + layer.value_head_dim), layer.k_width));
   }
   return t;
 }
@@ -114,13 +121,16 @@ double CostModel::prefill_layer(const Work& work) const {
   KVLANE_CHECK(work.context_tokens >= m, "{} keys for {} new tokens", work.context_tokens, m);
   const double gemms = qkv(spec, m) + output_and_ffn(spec, m);
   const double collectives = 2 * all_reduce(2 * real(m) * real(model_.hidden));
-  return gemms + others(gemms, kKernelsBeforeAttention + kKernelsAfterAttention) +
-         attention(spec, m, work.context_tokens - m) + collectives;
+  const double small = others(gemms, kKernelsBeforeAttention + kKernelsAfterAttention);
+  return counted(KernelClass::gemm, gemms) + counted(KernelClass::small, small) +
+         attention(spec, m, work.context_tokens - m) +
+         counted(KernelClass::collective, collectives);
 }
 
 double CostModel::decode_rows(const Work& work) const {
   const LayerSpec& spec = layer(work);
   if (spec.attention == AttentionKind::linear) {  // the state is read and written once
+    usage_.decode_16_bit = true;
     return gpu_.decode_t0 + 2 * real(work.batch) * real(spec.state.count()) / tp_ /
                                 (gpu_.decode_em * gpu_.memory_bandwidth);
   }
@@ -160,6 +170,10 @@ double CostModel::decode_rows(const Work& work) const {
   shape.group = real(group);
   shape.kv_bytes = bytes;
   shape.fp8 = work.kv_bits == 8 || (work.kv_bits == 16 && model_.kv_element_bytes == 1);
+  usage_.sizes(KernelClass::decode_attention, {shape.sequences, shape.kv_tokens});
+  (shape.fp8 && gpu_.decode_fp8_em > 0 ? usage_.decode_8_bit : usage_.decode_16_bit) = true;
+  usage_.decode_unsplit |= group == 1;
+  usage_.unpacks |= unpack > 0;
   return std::max(decode_attention(shape), gpu_.decode_t0 + std::max(compute, unpack));
 }
 
@@ -167,9 +181,10 @@ double CostModel::head(std::int64_t batch) const {
   if (batch == 0) return 0;
   const std::int64_t words = divide_up(model_.vocabulary, tp_);
   const double logits = real(batch) * real(model_.vocabulary) * 4 * kSamplingKernels;
-  return gemm(batch, words, model_.hidden) + elementwise(logits) +
-         (kSamplingKernels + 1) * gpu_.small_kernel_t0 +
-         (tp_ > 1 ? all_reduce(4 * real(batch) * real(words)) : 0);
+  return counted(KernelClass::gemm, gemm(batch, words, model_.hidden)) +
+         counted(KernelClass::small, elementwise(logits)) +
+         counted(KernelClass::small, (kSamplingKernels + 1) * gpu_.small_kernel_t0) +
+         counted(KernelClass::collective, tp_ > 1 ? all_reduce(4 * real(batch) * real(words)) : 0);
 }
 
 // InfiniGen with rotary embeddings (arXiv 2406.19707) and HATA (arXiv 2506.02572), costs a layer
@@ -244,28 +259,32 @@ double CostModel::seconds(const Work& work) const {
     case WorkKind::prefill_head:
       return head(std::max<std::int64_t>(work.batch, 1));
     case WorkKind::build_metadata:
-      return build_metadata(work);
+      return counted(KernelClass::selection, build_metadata(work));
     case WorkKind::quantise:
     case WorkKind::dequantise:
-      return convert(work);
+      return counted(KernelClass::quantise, convert(work));
     case WorkKind::decode_qkv: {
       const double gemms = qkv(layer(work), work.batch);
-      return work.batch == 0 ? 0 : gemms + others(gemms, kKernelsBeforeAttention);
+      if (work.batch == 0) return 0;
+      return counted(KernelClass::gemm, gemms) +
+             counted(KernelClass::small, others(gemms, kKernelsBeforeAttention));
     }
     case WorkKind::select:
-      return work.batch == 0 ? 0 : select(work);
+      return work.batch == 0 ? 0 : counted(KernelClass::selection, select(work));
     case WorkKind::decode_attention:
-      return work.batch == 0 ? 0 : decode_rows(work);
+      return work.batch == 0 ? 0 : counted(KernelClass::decode_attention, decode_rows(work));
     case WorkKind::decode_ffn: {
       if (work.batch == 0) return 0;
       const double gemms = output_and_ffn(layer(work), work.batch);
-      return gemms + others(gemms, kKernelsAfterAttention) +
-             2 * all_reduce(2 * real(work.batch) * real(model_.hidden));
+      return counted(KernelClass::gemm, gemms) +
+             counted(KernelClass::small, others(gemms, kKernelsAfterAttention)) +
+             counted(KernelClass::collective,
+                     2 * all_reduce(2 * real(work.batch) * real(model_.hidden)));
     }
     case WorkKind::decode_head:
       return head(work.batch);
     case WorkKind::host_step:
-      return gpu_.host_step;
+      return counted(KernelClass::host, gpu_.host_step);
     case WorkKind::gather_host:
       return gpu_.host_gather_bandwidth > 0 ? real(work.bytes.count()) / gpu_.host_gather_bandwidth
                                             : 0;

@@ -140,6 +140,7 @@ void SimCompute::post(GpuId id, Stream stream, const Work& work, Callback comple
   record.value = static_cast<std::int64_t>(stream);
   if (work.kind == WorkKind::gather_host) {
     record.bytes = work.bytes;
+    gpu.model->usage().gathers = true;
     gpu.gather.post({Duration::zero(), work.bytes * 2, completion, record});
     return;
   }
