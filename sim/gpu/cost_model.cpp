@@ -3,6 +3,7 @@
 #include "sim/gpu/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -52,12 +53,25 @@ CostModel::CostModel(GpuSpec gpu, ModelSpec model, int tp, bool windows_as_full,
                "the parameters of {} are not complete", gpu_.name);
 }
 
-double CostModel::from_table(KernelClass kernel, std::int64_t m, std::int64_t n,
-                             std::int64_t k) const {
-  if (table_ == nullptr) return -1;
-  const double t = table_->seconds(kernel, m, n, k);
-  usage_.look_up(kernel, m, n, k, t >= 0);
-  return t;
+double CostModel::corrected(const KernelShape& shape, double formula) const {
+  std::optional<double> factor;
+  if (table_ != nullptr) {
+    factor = table_->factor(shape);
+    usage_.look_up(shape, factor.has_value());
+  }
+  if (factor) return formula * *factor;
+  switch (domain_dimensions(shape.kernel).size()) {
+    case 1:
+      usage_.sizes(shape.kernel, {real(shape.sizes[0])});
+      break;
+    case 2:
+      usage_.sizes(shape.kernel, {real(shape.sizes[0]), real(shape.sizes[1])});
+      break;
+    default:
+      usage_.sizes(shape.kernel,
+                   {real(shape.sizes[0]), real(shape.sizes[1]), real(shape.sizes[2])});
+  }
+  return formula;
 }
 
 // A factor of one leaves the bits alone.
@@ -77,8 +91,11 @@ double CostModel::roofline(double flops, double bytes) const {
 
 double CostModel::gemm(std::int64_t m, std::int64_t n, std::int64_t k) const {
   if (m <= 0 || n <= 0 || k <= 0) return 0;
-  if (const double t = from_table(KernelClass::gemm, m, n, k); t >= 0) return t;
-  usage_.sizes(KernelClass::gemm, {real(m), real(n), real(k)});
+  return corrected({KernelClass::gemm, {m, n, k}, {fp8_gemm() ? 8 : 16, 0, 0}},
+                   gemm_formula(m, n, k));
+}
+
+double CostModel::gemm_formula(std::int64_t m, std::int64_t n, std::int64_t k) const {
   const bool fp8 = fp8_gemm();
   const double flops = 2 * real(m) * real(n) * real(k);
   // 8-bit kernels read 8-bit activations and write 16 bit.
@@ -93,12 +110,12 @@ double CostModel::elementwise(double bytes) const {
 
 double CostModel::prefill_attention(const AttentionShape& shape, std::int64_t tokens) const {
   if (tokens <= 0 || shape.heads <= 0) return 0;
-  if (const double t = from_table(KernelClass::prefill_attention, tokens, shape.heads, shape.width);
-      t >= 0) {
-    return t;
-  }
-  usage_.sizes(KernelClass::prefill_attention, {real(tokens)});
-  return prefill_formula(shape, tokens);
+  // No table knows windows.
+  const bool cut = shape.window > 0 && tokens > shape.window;
+  return corrected({KernelClass::prefill_attention,
+                    {tokens, 1, 1},
+                    {shape.heads, shape.kv_heads, cut ? 0 : shape.width}},
+                   prefill_formula(shape, tokens));
 }
 
 double CostModel::prefill_formula(const AttentionShape& shape, std::int64_t tokens) const {
@@ -119,11 +136,15 @@ double CostModel::prefill_formula(const AttentionShape& shape, std::int64_t toke
 double CostModel::prefix_attention(const AttentionShape& shape, std::int64_t chunk,
                                    std::int64_t cached) const {
   if (chunk <= 0 || shape.heads <= 0) return 0;
-  if (const double t = from_table(KernelClass::prefix_attention, chunk, cached, shape.heads);
-      t >= 0) {
-    return t;
-  }
-  usage_.sizes(KernelClass::prefix_attention, {real(chunk), real(cached)});
+  const bool cut = shape.window > 0 && cached + chunk > shape.window;
+  return corrected({KernelClass::prefix_attention,
+                    {chunk, cached, 1},
+                    {shape.heads, shape.kv_heads, cut ? 0 : shape.width}},
+                   prefix_formula(shape, chunk, cached));
+}
+
+double CostModel::prefix_formula(const AttentionShape& shape, std::int64_t chunk,
+                                 std::int64_t cached) const {
   const double c = real(chunk);
   const double kv = real(cached);
   const double window = real(shape.window);
@@ -153,6 +174,14 @@ double CostModel::decode_floor(const DecodeShape& shape) const {
 }
 
 double CostModel::decode_attention(const DecodeShape& shape) const {
+  const std::int64_t bits = shape.width * (shape.fp8 ? 8 : 16);
+  return corrected({KernelClass::decode_attention,
+                    {std::llround(shape.sequences), std::llround(shape.kv_tokens), 1},
+                    {std::llround(shape.group), std::llround(shape.kv_heads), bits}},
+                   decode_formula(shape));
+}
+
+double CostModel::decode_formula(const DecodeShape& shape) const {
   const bool fp8 = shape.fp8 && gpu_.decode_fp8_em > 0;
   const double em = fp8 ? gpu_.decode_fp8_em : gpu_.decode_em;
   const double memory = shape.kv_bytes / (em * gpu_.memory_bandwidth);
@@ -174,14 +203,9 @@ double CostModel::mixed_attention(const AttentionShape& shape, std::int64_t chun
 
 double CostModel::all_reduce(double bytes) const {
   if (tp_ == 1) return 0;
-  if (const double t =
-          from_table(KernelClass::collective, static_cast<std::int64_t>(bytes), tp_, 0);
-      t >= 0) {
-    return t;
-  }
-  usage_.sizes(KernelClass::collective, {bytes});
   const auto& [alpha, rate] = gpu_.all_reduce.at(tp_);
-  return alpha + bytes / rate;
+  return corrected({KernelClass::collective, {std::llround(bytes), 1, 1}, {tp_, 0, 0}},
+                   alpha + bytes / rate);
 }
 
 }  // namespace kvlane

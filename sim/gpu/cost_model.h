@@ -1,35 +1,19 @@
 #pragma once
 // How long a piece of Work takes alone: roofline with the published efficiency curves of
-// sim/gpu/gpu_spec.h. A later table replaces the formula of a kernel inside its measured grid
-// (KernelTable), the formula stays outside.
+// sim/gpu/gpu_spec.h. A table corrects the formula of a kernel inside its measured grid
+// (kernel_table.h), the formula stands outside.
 
 #include <array>
 #include <cstdint>
 #include <string>
 
 #include "sim/gpu/gpu_spec.h"
+#include "sim/gpu/kernel_table.h"
 #include "sim/gpu/kernel_usage.h"
 #include "sim/kv/model_spec.h"
 #include "sim/port/compute.h"
 
 namespace kvlane {
-
-// A measured table that overrides the formula where it covers the shape. The three numbers, per
-// tensor-parallel rank:
-//   gemm               m, n, k
-//   prefill_attention  tokens, query heads, head width
-//   prefix_attention   new tokens, cached tokens, query heads
-//   decode_attention   sequences, bytes of KV read, query heads a kv head
-//   selection          sequences, metadata bytes read, 1 for codes or 0 for partial keys
-//   quantise           elements, bits, 0
-//   collective         bytes, ranks, 0
-class KernelTable {
- public:
-  virtual ~KernelTable() = default;
-  // Seconds, or a negative number where the shape lies outside the measured grid.
-  virtual double seconds(KernelClass kernel, std::int64_t m, std::int64_t n,
-                         std::int64_t k) const = 0;
-};
 
 // What the times of each kernel class are multiplied by: an error that is assumed, to see what
 // rests on it (sim/run/uncertainty.h). `copy` and the host's gathers are rates of the GpuSpec
@@ -50,9 +34,10 @@ struct DecodeShape {
   double sequences = 0;
   double kv_tokens = 0;  // mean of a sequence
   double kv_heads = 0;
-  double group = 1;     // query heads a kv head
-  double kv_bytes = 0;  // that the kernel reads in all
-  bool fp8 = false;     // of 8-bit KV
+  double group = 1;        // query heads a kv head
+  double kv_bytes = 0;     // that the kernel reads in all
+  bool fp8 = false;        // of 8-bit KV
+  std::int64_t width = 0;  // of a head; 0: a shape that no table has
 };
 
 class CostModel {
@@ -78,7 +63,6 @@ class CostModel {
   // `chunk` new tokens after `cached` ones.
   double prefix_attention(const AttentionShape& shape, std::int64_t chunk,
                           std::int64_t cached) const;
-  // `kv_tokens`: mean of a sequence. `kv_element_bytes` picks the constants of 8-bit KV.
   double decode_attention(const DecodeShape& shape) const;
   // One chunk of a prompt and decodes in one launch, where mixed_em is known.
   double mixed_attention(const AttentionShape& shape, std::int64_t chunk, std::int64_t cached,
@@ -92,6 +76,7 @@ class CostModel {
   // Smooth maximum of compute and memory time without the launch.
   double roofline(double flops, double bytes) const;
   double prefill_formula(const AttentionShape& shape, std::int64_t tokens) const;
+  double decode_formula(const DecodeShape& shape) const;
   double decode_floor(const DecodeShape& shape) const;
   double matrix(std::int64_t m, double parameters, std::int64_t k) const;
   double moe(const LayerSpec& layer, std::int64_t m) const;
@@ -99,14 +84,18 @@ class CostModel {
   double others(double gemm_seconds, int kernels) const;
   double qkv(const LayerSpec& layer, std::int64_t m) const;
   double output_and_ffn(const LayerSpec& layer, std::int64_t m) const;
-  double attention(const LayerSpec& layer, std::int64_t chunk, std::int64_t cached) const;
+  double attention(const LayerSpec& layer, std::int64_t chunk, std::int64_t cached,
+                   std::int64_t prompts) const;
   double prefill_layer(const Work& work) const;
   double decode_rows(const Work& work) const;
   double head(std::int64_t batch) const;
   double select(const Work& work) const;
   double build_metadata(const Work& work) const;
   double convert(const Work& work) const;
-  double from_table(KernelClass kernel, std::int64_t m, std::int64_t n, std::int64_t k) const;
+  // The formula's seconds as the table corrects them, where there is one that covers the shape.
+  double corrected(const KernelShape& shape, double formula) const;
+  double gemm_formula(std::int64_t m, std::int64_t n, std::int64_t k) const;
+  double prefix_formula(const AttentionShape& shape, std::int64_t chunk, std::int64_t cached) const;
   // Counts a time of the class towards the run, with its factor.
   double counted(KernelClass kernel, double seconds) const;
 

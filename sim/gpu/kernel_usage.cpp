@@ -35,11 +35,10 @@ void KernelUsage::sizes(KernelClass kernel, std::initializer_list<double> values
   }
 }
 
-void KernelUsage::look_up(KernelClass kernel, std::int64_t m, std::int64_t n, std::int64_t k,
-                          bool inside) {
-  if (!looked_up_.emplace(Shape(kernel, m, n, k), inside).second) return;
-  TableUse& use = tables_[index(kernel)];
-  if (!inside && use.outside == 0) use.first_outside = {m, n, k};
+void KernelUsage::look_up(const KernelShape& shape, bool inside) {
+  if (!looked_up_.emplace(Shape(shape.kernel, shape.sizes, shape.exact), inside).second) return;
+  TableUse& use = tables_[index(shape.kernel)];
+  if (!inside && use.outside == 0) use.first_outside = shape.sizes;
   ++(inside ? use.inside : use.outside);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/gpu/gpu_spec.h"
+#include "sim/gpu/kernel_table.h"
 
 namespace kvlane {
 
@@ -30,8 +31,8 @@ class KernelUsage {
   // A shape that the formula answered, in the order of domain_dimensions(kernel).
   void sizes(KernelClass kernel, std::initializer_list<double> values);
 
-  // A shape that was looked up in a table (KernelTable's three numbers).
-  void look_up(KernelClass kernel, std::int64_t m, std::int64_t n, std::int64_t k, bool inside);
+  // A shape that was looked up in a table.
+  void look_up(const KernelShape& shape, bool inside);
 
   struct Outside {
     KernelClass kernel = KernelClass::gemm;
@@ -60,7 +61,7 @@ class KernelUsage {
     double low = 0, high = 0;
     bool known = false;
   };
-  using Shape = std::tuple<KernelClass, std::int64_t, std::int64_t, std::int64_t>;
+  using Shape = std::tuple<KernelClass, std::array<std::int64_t, 3>, std::array<std::int64_t, 3>>;
   static std::size_t index(KernelClass kernel) { return static_cast<std::size_t>(kernel); }
 
   std::array<bool, kKernelClasses> used_{};

@@ -91,7 +91,8 @@ double CostModel::output_and_ffn(const LayerSpec& layer, std::int64_t m) const {
   return t;
 }
 
-double CostModel::attention(const LayerSpec& layer, std::int64_t chunk, std::int64_t cached) const {
+double CostModel::attention(const LayerSpec& layer, std::int64_t chunk, std::int64_t cached,
+                            std::int64_t prompts) const {
   if (layer.attention == AttentionKind::linear) {
     // Chunked scan: decay, update and read of the float32 state, 2 FLOPs each, a token.
     const double flops = 6 * real(chunk) * real(layer.state.count()) / 4 / tp_;
@@ -100,9 +101,12 @@ double CostModel::attention(const LayerSpec& layer, std::int64_t chunk, std::int
         KernelClass::prefill_attention,
         gpu_.prefill_t0 + flops / (gpu_.prefill_ec * gpu_.peak_flops) + elementwise(traffic));
   }
-  const AttentionShape shape = shape_of(layer);
+  AttentionShape shape = shape_of(layer);
   if (cached == 0) {
-    return counted(KernelClass::prefill_attention, prefill_attention(shape, chunk));
+    // Prompts of one launch do not look at each other: so many times the heads.
+    shape.heads *= prompts;
+    shape.kv_heads *= prompts;
+    return counted(KernelClass::prefill_attention, prefill_attention(shape, chunk / prompts));
   }
   double t = counted(KernelClass::prefix_attention, prefix_attention(shape, chunk, cached));
   if (layer.attention == AttentionKind::latent) {
@@ -119,11 +123,14 @@ double CostModel::prefill_layer(const Work& work) const {
   const std::int64_t m = work.new_tokens;
   if (m == 0) return 0;
   KVLANE_CHECK(work.context_tokens >= m, "{} keys for {} new tokens", work.context_tokens, m);
+  const std::int64_t prompts = std::max<std::int64_t>(work.batch, 1);
+  KVLANE_CHECK(prompts == 1 || (work.context_tokens == m && m % prompts == 0),
+               "{} prompts of {} tokens over {} keys", prompts, m, work.context_tokens);
   const double gemms = qkv(spec, m) + output_and_ffn(spec, m);
   const double collectives = 2 * all_reduce(2 * real(m) * real(model_.hidden));
   const double small = others(gemms, kKernelsBeforeAttention + kKernelsAfterAttention);
   return counted(KernelClass::gemm, gemms) + counted(KernelClass::small, small) +
-         attention(spec, m, work.context_tokens - m) +
+         attention(spec, m, work.context_tokens - m, prompts) +
          counted(KernelClass::collective, collectives);
 }
 
@@ -155,11 +162,6 @@ double CostModel::decode_rows(const Work& work) const {
   } else {
     bytes = rows * width * payload_bytes_per_element(work.kv_bits);
   }
-  if (const double t = from_table(KernelClass::decode_attention, work.batch,
-                                  static_cast<std::int64_t>(bytes), group);
-      t >= 0) {
-    return t;
-  }
   // Scores and values: the latent serves as both, at its own width.
   const double flops = rows * real(group) * 2 * (latent ? 2 * width : width);
   const double compute = flops / (gpu_.prefill_ec * gpu_.peak_flops);
@@ -170,7 +172,9 @@ double CostModel::decode_rows(const Work& work) const {
   shape.group = real(group);
   shape.kv_bytes = bytes;
   shape.fp8 = work.kv_bits == 8 || (work.kv_bits == 16 && model_.kv_element_bytes == 1);
-  usage_.sizes(KernelClass::decode_attention, {shape.sequences, shape.kv_tokens});
+  if (!latent && spec.k_width == spec.v_width && (work.kv_bits == 16 || work.kv_bits == 8)) {
+    shape.width = spec.k_width;
+  }
   (shape.fp8 && gpu_.decode_fp8_em > 0 ? usage_.decode_8_bit : usage_.decode_16_bit) = true;
   usage_.decode_unsplit |= group == 1;
   usage_.unpacks |= unpack > 0;
@@ -198,11 +202,6 @@ double CostModel::select(const Work& work) const {
   const double kv_heads = real(divide_up(spec.kv_heads, tp_));
   const double d = real(spec.k_width);
   const double metadata = n * kv_heads * work.selector_bytes;
-  if (const double t = from_table(KernelClass::selection, work.batch,
-                                  static_cast<std::int64_t>(metadata), work.hashed ? 1 : 0);
-      t >= 0) {
-    return t;
-  }
   // Group sums in float32: written once, read twice by a radix top-k.
   const double top_k = elementwise(n * kv_heads * 4 * 3);
   if (work.hashed) {
@@ -244,9 +243,6 @@ double CostModel::build_metadata(const Work& work) const {
 double CostModel::convert(const Work& work) const {
   if (work.elements == 0) return 0;
   const std::int64_t elements = divide_up(work.elements, tp_);
-  if (const double t = from_table(KernelClass::quantise, elements, work.kv_bits, 0); t >= 0) {
-    return t;
-  }
   const double packed = work.kv_bits == 2 ? hack_bytes_per_element(work.partition)
                                           : payload_bytes_per_element(work.kv_bits);
   return elementwise(real(elements) * (2 + packed)) + 2 * gpu_.small_kernel_t0;

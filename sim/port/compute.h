@@ -15,7 +15,8 @@ namespace kvlane {
 enum class Stream : std::uint8_t { compute, side };
 
 enum class WorkKind : std::uint8_t {
-  prefill_layer,   // new_tokens over context_tokens: norms, QKV, attention, O, FFN, collectives
+  prefill_layer,   // new_tokens over context_tokens: norms, QKV, attention, O, FFN, collectives;
+                   // batch > 1: that many prompts of equal length, none cached
   prefill_head,    // final norm, LM head of the last token, sampling
   build_metadata,  // InfiniGen partial keys or HATA codes of new_tokens
   quantise,        // elements values of KV to `kv_bits`

@@ -151,22 +151,3 @@ TEST_CASE("all_reduce: latency and rate of the degree; none for one GPU") {
         doctest::Approx(5e-6 + 20e-6));
   CHECK_THROWS_AS(CostModel(round_gpu(), round_model(), 3, false), std::logic_error);
 }
-
-namespace {
-class FixedTable final : public KernelTable {
- public:
-  double seconds(KernelClass kernel, std::int64_t m, std::int64_t n,
-                 std::int64_t k) const override {
-    return kernel == KernelClass::gemm && m <= 64 && n == 1000 && k == 1000 ? 123e-6 : -1;
-  }
-};
-}  // namespace
-
-TEST_CASE("KernelTable: overrides the formula inside its grid only") {
-  const FixedTable table;
-  const CostModel with(round_gpu(), round_model(), 1, false, &table);
-  const CostModel without(round_gpu(), round_model(), 1, false);
-  CHECK(with.gemm(64, 1000, 1000) == 123e-6);
-  CHECK(with.gemm(65, 1000, 1000) == without.gemm(65, 1000, 1000));
-  CHECK(with.gemm(64, 1001, 1000) == without.gemm(64, 1001, 1000));
-}

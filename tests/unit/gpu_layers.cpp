@@ -47,6 +47,11 @@ TEST_CASE("prefill_layer: 2 x parameters x tokens plus the attention square") {
   // 500 new after 1500: 4 h d c (kv + (c + 128)/2).
   CHECK(time_of(cost, prefill(500, 2000)) ==
         doctest::Approx((2 * body * 500 + 4 * 1000.0 * 500 * (1500 + 314)) / 50e12).epsilon(1e-6));
+  // Four prompts of 512: the matrices of 2048 tokens, a quarter of the square.
+  Work four = prefill(2048, 2048);
+  four.batch = 4;
+  CHECK(time_of(cost, four) ==
+        doctest::Approx((2 * body * 2048 + 2 * 1000.0 * 2048 * 512) / 50e12).epsilon(1e-6));
   CHECK(time_of(cost, prefill(0, 2000)) == 0);
   CHECK_THROWS_AS(cost.duration(prefill(10, 5)), std::logic_error);
 }
