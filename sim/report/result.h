@@ -13,9 +13,14 @@
 
 namespace kvlane {
 
+struct Interval {
+  double low = 0, high = 0;
+};
+
 struct Distribution {
   double mean = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
   std::optional<double> spread;  // with seeds > 1: standard deviation of the means over seeds
+  std::optional<Interval> interval = {};  // with --uncertainty: 5 % and 95 % of the draws' means
 };
 
 struct RequestRow {  // one CSV row of --requests
@@ -55,16 +60,46 @@ struct StrategyResult {
   std::vector<RequestRow> requests;
 };
 
+// A size beyond the domain of a kernel's fit: the farthest of the run.
+struct OutsideDomain {
+  std::string gpu, kernel, dimension;
+  double value = 0, low = 0, high = 0;
+};
+
+// How many shapes of a kernel a measured table answered, and how many its formula.
+struct TableUse {
+  std::string gpu, kernel;
+  std::int64_t inside = 0, outside = 0;
+  std::string first_outside;  // "m=3, n=4096, k=4096"; empty where none is
+};
+
+// metric(of) / metric(against) of the nominal run; the quantiles are over draws in which both
+// strategies had the same errors.
+struct RatioInterval {
+  std::string of, against;
+  std::string metric;  // "ttst_s"
+  double ratio = 0, low = 0, high = 0;
+};
+
+struct Uncertainty {
+  std::int64_t draws = 0;
+  std::vector<RatioInterval> ratios;  // pairs in the order of the strategies; against `full` in its
+};
+
 struct Result {
   std::string scenario;
   std::vector<InputFile> inputs;
   std::uint64_t seed = 1;
   std::string run_hash;  // 16 hex digits
   std::string weakest_source;
+  std::string weakest_constant;  // "L20 host_step"; empty where no number has a source
+  std::vector<OutsideDomain> outside_domain;
+  std::vector<TableUse> from_table;
   std::string first_token;
   std::vector<std::string> warnings;
   std::string verdict;
   std::vector<StrategyResult> strategies;
+  std::optional<Uncertainty> uncertainty;
 };
 
 }  // namespace kvlane

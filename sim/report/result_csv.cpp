@@ -20,8 +20,9 @@ std::string maybe(const std::optional<double>& value) { return value ? shortest(
 }  // namespace
 
 std::vector<std::string> strategy_columns() {
-  std::vector<std::string> columns{"scenario",    "seed",     "run_hash", "weakest_source",
-                                   "first_token", "strategy", "policy",   "endpoint"};
+  std::vector<std::string> columns{"scenario",       "seed",           "run_hash",
+                                   "weakest_source", "outside_domain", "first_token",
+                                   "strategy",       "policy",         "endpoint"};
   for (const auto& metric : kMetrics) {
     // ttst_s -> ttst_mean_s: the unit stays last.
     const std::string stem(
@@ -41,10 +42,15 @@ std::vector<std::string> strategy_columns() {
 }
 
 std::vector<std::string> strategy_fields(const Result& result, const StrategyResult& s) {
-  std::vector<std::string> fields{result.scenario,    fmt::format("{}", result.seed),
-                                  result.run_hash,    result.weakest_source,
-                                  result.first_token, s.name,
-                                  s.policy,           s.endpoint};
+  std::vector<std::string> fields{result.scenario,
+                                  fmt::format("{}", result.seed),
+                                  result.run_hash,
+                                  result.weakest_source,
+                                  fmt::format("{}", result.outside_domain.size()),
+                                  result.first_token,
+                                  s.name,
+                                  s.policy,
+                                  s.endpoint};
   for (const auto& metric : kMetrics) {
     const Distribution& d = s.*metric.member;
     for (const auto& stat : kStats) fields.push_back(shortest(d.*stat.member));

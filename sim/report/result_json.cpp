@@ -52,6 +52,7 @@ void write_metrics(JsonWriter& json, const StrategyResult& s) {
     json.key(metric.name).begin_object(Layout::one_line);
     for (const auto& stat : kStats) json.member(stat.name, d.*stat.member);
     if (d.spread) json.member("spread", *d.spread);
+    if (d.interval) json.member("low", d.interval->low).member("high", d.interval->high);
     json.end_object();
   }
   json.end_object();
@@ -98,6 +99,39 @@ void write_strategy(JsonWriter& json, const StrategyResult& s) {
   json.end_object();
 }
 
+void write_provenance(JsonWriter& json, const Result& result) {
+  json.key("outside_domain").begin_array();
+  for (const OutsideDomain& row : result.outside_domain) {
+    json.begin_object(Layout::one_line);
+    json.member("gpu", row.gpu).member("kernel", row.kernel).member("dimension", row.dimension);
+    json.member("value", row.value).member("low", row.low).member("high", row.high);
+    json.end_object();
+  }
+  json.end_array();
+  json.key("from_table").begin_array();
+  for (const TableUse& row : result.from_table) {
+    json.begin_object(Layout::one_line);
+    json.member("gpu", row.gpu).member("kernel", row.kernel);
+    json.member("inside", row.inside).member("outside", row.outside);
+    json.member("first_outside", row.first_outside);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_uncertainty(JsonWriter& json, const Uncertainty& uncertainty) {
+  json.key("uncertainty").begin_object();
+  json.member("draws", uncertainty.draws);
+  json.key("ratios").begin_array();
+  for (const RatioInterval& row : uncertainty.ratios) {
+    json.begin_object(Layout::one_line);
+    json.member("of", row.of).member("against", row.against).member("metric", row.metric);
+    json.member("ratio", row.ratio).member("low", row.low).member("high", row.high);
+    json.end_object();
+  }
+  json.end_array().end_object();
+}
+
 }  // namespace
 
 void check_result(const Result& result) {
@@ -118,6 +152,8 @@ std::string result_to_json(const Result& result) {
   json.end_array();
   json.member("seed", result.seed).member("run_hash", result.run_hash);
   json.member("weakest_source", result.weakest_source);
+  json.member("weakest_constant", result.weakest_constant);
+  write_provenance(json, result);
   json.member("first_token", result.first_token);
   json.key("warnings").begin_array();
   for (const std::string& warning : result.warnings) json.value(warning);
@@ -126,6 +162,7 @@ std::string result_to_json(const Result& result) {
   json.key("strategies").begin_array();
   for (const StrategyResult& s : result.strategies) write_strategy(json, s);
   json.end_array();
+  if (result.uncertainty) write_uncertainty(json, *result.uncertainty);
   json.end_object();
   return json.finish();
 }

@@ -97,6 +97,15 @@ void read_metric(const Field& in, bool may_be_negative, Distribution& to) {
   for (const auto& stat : kStats)
     to.*stat.member = may_be_negative ? in[stat.name].difference() : in[stat.name].seconds();
   if (in.has("spread")) to.spread = in["spread"].seconds();
+  if (in.has("low") || in.has("high")) {
+    const auto time = [&](const char* end) {
+      return may_be_negative ? in[end].difference() : in[end].seconds();
+    };
+    to.interval = Interval{time("low"), time("high")};
+    if (to.interval->low > to.interval->high)
+      in.refuse(fmt::format("low {}, high {}", to.interval->low, to.interval->high),
+                "expected low <= high");
+  }
   // A mean of equal values may be off by its rounding.
   const double rounding = 1e-9 * std::max(std::abs(to.max), std::abs(to.mean));
   if (to.p50 > to.p90 || to.p90 > to.p99 || to.p99 > to.max || to.mean > to.max + rounding)
@@ -141,6 +150,39 @@ StrategyResult read_strategy(const Field& in) {
     s.speedup_vs_full = speedup;
   }
   return s;
+}
+
+// Absent in results of versions before them.
+void read_provenance(const Field& in, Result& result) {
+  if (in.has("weakest_constant")) result.weakest_constant = in["weakest_constant"].text();
+  if (in.has("outside_domain")) {
+    in["outside_domain"].each([&](const Field& row) {
+      result.outside_domain.push_back({row["gpu"].text(), row["kernel"].text(),
+                                       row["dimension"].text(), row["value"].number(0, kMaxRatio),
+                                       row["low"].number(0, kMaxRatio),
+                                       row["high"].number(0, kMaxRatio)});
+    });
+  }
+  if (in.has("from_table")) {
+    in["from_table"].each([&](const Field& row) {
+      result.from_table.push_back({row["gpu"].text(), row["kernel"].text(), row["inside"].count(),
+                                   row["outside"].count(), row["first_outside"].text()});
+    });
+  }
+}
+
+Uncertainty read_uncertainty(const Field& in) {
+  Uncertainty uncertainty;
+  uncertainty.draws = in["draws"].count();
+  in["ratios"].each([&](const Field& row) {
+    uncertainty.ratios.push_back({row["of"].text(), row["against"].text(), row["metric"].text(),
+                                  row["ratio"].number(0, kMaxRatio),
+                                  row["low"].number(0, kMaxRatio),
+                                  row["high"].number(0, kMaxRatio)});
+    if (uncertainty.ratios.back().low > uncertainty.ratios.back().high)
+      row.refuse("an interval from high to low", "expected low <= high");
+  });
+  return uncertainty;
 }
 
 // nlohmann counts bytes; people count lines.
@@ -191,6 +233,7 @@ Result result_from_json(const std::string& file, std::string_view text) {
   result.seed = in["seed"].natural();
   result.run_hash = in["run_hash"].text();
   result.weakest_source = in["weakest_source"].text();
+  read_provenance(in, result);
   result.first_token = in["first_token"].text();
   in["warnings"].each([&](const Field& warning) { result.warnings.push_back(warning.text()); });
   result.verdict = in["verdict"].text();
@@ -201,6 +244,7 @@ Result result_from_json(const std::string& file, std::string_view text) {
       strategy["name"].refuse(fmt::format("`{}` a second time", result.strategies.back().name),
                               "expected every strategy once");
   });
+  if (in.has("uncertainty")) result.uncertainty = read_uncertainty(in["uncertainty"]);
   if (result.strategies.empty()) in["strategies"].refuse("empty", "expected a strategy at least");
   return result;
 }

@@ -188,15 +188,40 @@ std::string utilisation(const Strategies& strategies, int width) {
   return out;
 }
 
+std::string first_line(const Result& result) {
+  std::string line =
+      fmt::format("{} · first token: {} · seed {} · weakest number: {}", result.scenario,
+                  result.first_token, result.seed, result.weakest_source);
+  if (!result.weakest_constant.empty()) line += fmt::format(" ({})", result.weakest_constant);
+  std::string kernels;
+  std::string last;
+  for (const OutsideDomain& row : result.outside_domain) {
+    const std::string kernel = row.gpu + ' ' + row.kernel;
+    if (kernel != last) kernels += (kernels.empty() ? "" : ", ") + kernel;
+    last = kernel;
+  }
+  return kernels.empty() ? line : line + " · outside the fits' domain: " + kernels;
+}
+
+std::string from_tables(const std::vector<TableUse>& rows, int width) {
+  std::string out;
+  for (const TableUse& row : rows) {
+    std::string text =
+        fmt::format("{} {}: {} shapes from the table", row.gpu, row.kernel, row.inside);
+    if (row.outside > 0)
+      text += fmt::format(", {} outside its grid by formula (first: {})", row.outside,
+                          row.first_outside);
+    out += wrapped(text, width, 2);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string result_to_table(const Result& result, int width) {
   check_result(result);
   const Strategies& strategies = result.strategies;
-  std::string out =
-      wrapped(fmt::format("{} · first token: {} · seed {} · weakest number: {}", result.scenario,
-                          result.first_token, result.seed, result.weakest_source),
-              width, 2);
+  std::string out = wrapped(first_line(result), width, 2);
   out += "\nLatency, mean over requests where nothing else is said\n" + latency(strategies, width);
   out += "\nAgainst full (above 1x: faster), and at what price\n" + against_full(strategies, width);
   out += "\nTTST by cause\n" + shares(strategies, kTtstParts, &StrategyResult::ttst_parts_s,
@@ -212,6 +237,7 @@ std::string result_to_table(const Result& result, int width) {
   });
   if (any_remote) out += "\nSelected rows that are still remote\n" + remote_rows(strategies, width);
   out += "\nUtilisation\n" + utilisation(strategies, width) + '\n';
+  out += from_tables(result.from_table, width);
   for (const std::string& warning : result.warnings) {
     out += wrapped("warning: " + warning, width, 2);
   }

@@ -9,6 +9,7 @@
 #include "sim/base/input_error.h"
 #include "sim/base/rng.h"
 #include "sim/run/deployment.h"
+#include "sim/run/provenance.h"
 #include "sim/run/verdict.h"
 
 namespace kvlane {
@@ -55,7 +56,9 @@ Distribution distribution(const std::vector<std::vector<double>>& by_seed) {
 class ScenarioRun {
  public:
   ScenarioRun(const Scenario& scenario, const RunOptions& options)
-      : scenario_(scenario), options_(options), models_(make_cost_models(scenario)) {
+      : scenario_(scenario),
+        options_(options),
+        models_(make_cost_models(scenario, options.tables)) {
     for (const StrategyOptions& s : scenario_.strategies) {
       if (options_.only.empty() ||
           std::find(options_.only.begin(), options_.only.end(), s.name) != options_.only.end()) {
@@ -87,7 +90,6 @@ class ScenarioRun {
   StrategyResult summarise(const StrategyOptions& options, const std::vector<StrategyRun>& runs);
   std::string note_of(const StrategyOptions& options, const StrategyRun& run) const;
   void add_speedups(Result& result) const;
-  std::string weakest_source() const;
   void add_warnings(Result& result) const;
 
   const Scenario& scenario_;
@@ -282,15 +284,6 @@ void ScenarioRun::add_speedups(Result& result) const {
   }
 }
 
-std::string ScenarioRun::weakest_source() const {
-  Source weakest = scenario_.selection.spec.source_class;
-  for (const InstanceGroup& group : scenario_.instances) {
-    for (const auto& [key, source] : group.gpu.source) weakest = std::max(weakest, source);
-    for (const auto& [key, source] : group.nic_source) weakest = std::max(weakest, source);
-  }
-  return to_string(weakest);
-}
-
 void ScenarioRun::add_warnings(Result& result) const {
   for (const std::string& assumption : scenario_.model.assumptions) {
     result.warnings.push_back(scenario_.model.name + ": " + assumption);
@@ -318,7 +311,6 @@ Result ScenarioRun::run() {
       result.first_token = "decode_recompute";
       break;
   }
-  result.weakest_source = weakest_source();
   add_warnings(result);
 
   const std::size_t total = chosen_.size() * workloads_.size();
@@ -342,6 +334,7 @@ Result ScenarioRun::run() {
   hash = fnv1a(fmt::format("{:016x}", last()), hash);
   result.run_hash = fmt::format("{:016x}", hash);
   add_speedups(result);
+  add_provenance(result, scenario_, models_, chosen_);  // not of the verdict's other bandwidths
   if (options_.verdict) {
     std::map<std::pair<std::size_t, double>, double> known;
     result.verdict = verdict_of(scenario_, result, [&](std::size_t s, double scale) {

@@ -17,6 +17,8 @@ struct RunOptions {
   // Called after each finished strategy run with (done, of).
   std::function<void(std::size_t, std::size_t)> progress;
   TraceFor trace;  // first seed only
+  // Measured tables by GPU name; formulas answer outside their grids and for other GPUs.
+  KernelTables tables;
 };
 
 Result run_scenario(const Scenario& scenario, const RunOptions& options = {});

@@ -58,6 +58,7 @@ StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
                                    ? "a transfer would last beyond the clock's range of 106 days"
                                    : "a link of network.events stays down while requests wait"));
   }
+  world.mark_copies();
   StrategyRun run;
   run.times = metrics.request_times(
       [&](EndpointId from, EndpointId to) { return world.line_rate(from, to); },

@@ -11,12 +11,18 @@ constexpr const char* kDefaultSwitch = "switch";
 
 }  // namespace
 
-std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenario) {
+std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenario,
+                                                         const KernelTables& tables,
+                                                         const FactorsByGpu& factors) {
   std::vector<std::unique_ptr<CostModel>> models;
   for (const InstanceGroup& group : scenario.instances) {
+    const auto table = tables.find(group.gpu.name);
+    const auto factor = factors.find(group.gpu.name);
     models.push_back(
         std::make_unique<CostModel>(group.gpu, scenario.model, group.tp,
-                                    scenario.serving.sliding_window == SlidingWindow::as_full));
+                                    scenario.serving.sliding_window == SlidingWindow::as_full,
+                                    table == tables.end() ? nullptr : table->second.get(),
+                                    factor == factors.end() ? kNoFactors : factor->second));
   }
   return models;
 }
@@ -24,6 +30,7 @@ std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenari
 SimWorld::SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<CostModel>>& models,
                    LinkSpeed speed, TraceSink& trace)
     : scenario_(scenario),
+      models_(models),
       network_(loop_),
       topology_(network_),
       transport_(loop_, network_, topology_, &trace),
@@ -185,6 +192,19 @@ Bandwidth SimWorld::port(EndpointId endpoint) const {
     widest = std::max(widest, network_.capacity(link));
   }
   return widest;
+}
+
+void SimWorld::mark_copies() const {
+  std::size_t gpu = 0;
+  for (const Instance& instance : instances_) {
+    for (std::int64_t g = 0; g < scenario_.instances[instance.group].gpus; ++g, ++gpu) {
+      for (const LinkId link : {pcie_[gpu].first, pcie_[gpu].second}) {
+        for (const Bytes bytes : network_.usage(link).bytes) {
+          if (bytes.count() > 0) models_[instance.group]->usage().mark(KernelClass::copy);
+        }
+      }
+    }
+  }
 }
 
 std::vector<std::pair<std::string, double>> SimWorld::utilisation(TimePoint end) const {

@@ -3,6 +3,7 @@
 // scenario: clock, network, GPUs and transport, built anew for every strategy run. `LinkSpeed`
 // scales it: the ideal has links without limits, the verdict asks for other rates.
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,8 +36,14 @@ class World : public PortRates {
   virtual const std::vector<Instance>& instances() const = 0;
 };
 
-// Cost models of a scenario, one an instance group; made once, shared by all runs.
-std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenario);
+using KernelTables = std::map<std::string, std::shared_ptr<const KernelTable>>;  // by GPU name
+using FactorsByGpu = std::map<std::string, KernelFactors>;                       // likewise
+
+// Cost models of a scenario, one an instance group; made once, shared by all runs. `tables`
+// outlives them.
+std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenario,
+                                                         const KernelTables& tables = {},
+                                                         const FactorsByGpu& factors = {});
 
 class SimWorld final : public World {
  public:
@@ -50,6 +57,8 @@ class SimWorld final : public World {
   const std::vector<Instance>& instances() const override { return instances_; }
   std::vector<std::string> gpu_names() const { return gpu_names_; }
   std::vector<std::string> endpoint_names() const;
+  // Tells the cost models whether anything went over PCIe.
+  void mark_copies() const;
   // Share of the time until `end` that each port, PCIe direction and GPU was used.
   std::vector<std::pair<std::string, double>> utilisation(TimePoint end) const;
 
@@ -70,6 +79,7 @@ class SimWorld final : public World {
   Bandwidth scaled(Bandwidth rate, LinkSpeed speed) const;
 
   const Scenario& scenario_;
+  const std::vector<std::unique_ptr<CostModel>>& models_;
   VirtualLoop loop_;
   FluidNetwork network_;
   Topology topology_;

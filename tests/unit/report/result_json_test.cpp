@@ -37,7 +37,8 @@ TEST_CASE("result JSON: the keys of the contract, in their order") {
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   CHECK(keys == std::vector<std::string>{"schema", "scenario", "inputs", "seed", "run_hash",
-                                         "weakest_source", "first_token", "warnings", "verdict",
+                                         "weakest_source", "weakest_constant", "outside_domain",
+                                         "from_table", "first_token", "warnings", "verdict",
                                          "strategies"});
   keys.clear();
   for (const auto& [key, value] : json["strategies"][0].items()) keys.push_back(key);
