@@ -9,6 +9,7 @@
 #include "sim/base/input_error.h"
 #include "sim/cli/arguments.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/draws.h"
 #include "sim/cli/output_file.h"
 #include "sim/cli/progress.h"
 #include "sim/report/chrome_trace.h"
@@ -16,6 +17,7 @@
 #include "sim/report/result_json.h"
 #include "sim/report/result_table.h"
 #include "sim/run/run.h"
+#include "sim/run/uncertainty.h"
 #include "sim/scenario/scenario_file.h"
 
 namespace kvlane::cli {
@@ -47,7 +49,7 @@ const char* word_of(OutputFormat format) {
 int run_command(const Args& args, const Context& context) {
   Arguments arguments;
   std::vector<std::string> set, only;
-  std::string format, out, requests, trace;
+  std::string format, out, requests, trace, draws_text, jobs_text;
   arguments.options.add_options()("set", po::value(&set)->composing(),
                                   "override a key: a.b.c=value (repeatable)")(
       "only", po::value(&only)->composing(), "run this strategy only (repeatable)")(
@@ -56,11 +58,20 @@ int run_command(const Args& args, const Context& context) {
       "requests", po::value(&requests), "CSV file, one row a request")(
       "trace", po::value(&trace), "Perfetto/Chrome trace (JSON) file")(
       "no-verdict", "skip the runs at other bandwidths that the verdict needs")(
+      "uncertainty", po::value(&draws_text),
+      "N: run everything N more times (2 to 10000), each with another error of the kernel and NIC "
+      "models, drawn from the errors that the hardware files state; 90 % intervals")(
+      "jobs,j", po::value(&jobs_text), "threads of --uncertainty; all cores without")(
       "force", "replace files that exist");
   if (!arguments.parse("run", kAbout, args)) return 0;
   expect_name(arguments, "out", out);
   expect_name(arguments, "requests", requests);
   expect_name(arguments, "trace", trace);
+  const std::int64_t draws =
+      arguments.has("uncertainty") ? parse_draws("run", draws_text) : std::int64_t{0};
+  if (arguments.has("jobs") && draws == 0)
+    throw UsageError("run: -j without --uncertainty; expected both or none");
+  const int jobs = arguments.has("jobs") ? parse_jobs("run", jobs_text) : all_cores();
   if (arguments.positional.size() != 1) {
     throw UsageError(
         fmt::format("run: {} files; expected one SCENARIO.yaml", arguments.positional.size()));
@@ -115,8 +126,9 @@ int run_command(const Args& args, const Context& context) {
       return &chrome->add_strategy(strategy, TraceNames{gpus, endpoints});
     };
   }
-  const Result result = run_scenario(scenario, options);
+  Result result = run_scenario(scenario, options);
   progress.reset();
+  if (draws > 0) add_uncertainty(result, run_draws(scenario, options, draws, jobs, context));
 
   std::string text;
   if (format == "json") {

@@ -63,6 +63,7 @@ std::vector<KernelUsage::Outside> KernelUsage::outside(const GpuSpec& gpu) const
 
 void KernelUsage::merge(const KernelUsage& other) {
   for (std::size_t k = 0; k < kKernelClasses; ++k) {
+    used_[k] = used_[k] || other.used_[k];
     for (std::size_t d = 0; d < extents_[k].size(); ++d) {
       const Extent& from = other.extents_[k][d];
       Extent& to = extents_[k][d];

@@ -53,7 +53,7 @@ class KernelUsage {
   // matrices have 8-bit weights; `tp`: the tensor-parallel degree.
   bool rests_on(const std::string& key, bool fp8_gemm, int tp) const;
 
-  // Adds sizes and look-ups of another model of the same GPU.
+  // Adds classes, sizes and look-ups of another model of the same GPU.
   void merge(const KernelUsage& other);
 
  private:

@@ -3,6 +3,7 @@
 // (line
 // * efficiency)) + latency, plus a fixed CPU cost a doorbell and a descriptor before it leaves.
 
+#include <optional>
 #include <string>
 
 #include "sim/base/units.h"
@@ -24,6 +25,7 @@ struct NicSpec {
   Bytes mtu{4096};
   bool gpu_direct = true;
   bool lane_priority = true;
+  std::optional<double> error;  // mean absolute error of its times, as a share
 };
 
 }  // namespace kvlane

@@ -29,7 +29,7 @@ void add(Comparison& out, const std::string& strategy, std::string metric, doubl
   } else if (b == 0) {
     ratio = 1;
   }
-  out.rows.push_back({strategy, std::move(metric), a, b, ratio});
+  out.rows.push_back({strategy, std::move(metric), a, b, ratio, std::nullopt, std::nullopt});
 }
 
 void add_strategy(Comparison& out, const StrategyResult& a, const StrategyResult& b) {
@@ -38,6 +38,10 @@ void add_strategy(Comparison& out, const StrategyResult& a, const StrategyResult
       const bool mean = stat.member == &Distribution::mean;
       add(out, a.name, mean ? metric.name : fmt::format("{}.{}", metric.name, stat.name),
           a.*metric.member.*stat.member, b.*metric.member.*stat.member);
+      if (mean && (a.*metric.member).interval && (b.*metric.member).interval) {
+        out.rows.back().a_interval = (a.*metric.member).interval;
+        out.rows.back().b_interval = (b.*metric.member).interval;
+      }
     }
   }
   for (const auto& part : kTtstParts) {
@@ -93,7 +97,15 @@ Shown shown(const CompareRow& row) {
   }
   if (dot != std::string::npos) label = fmt::format("{} {}", label, row.metric.substr(dot + 1));
   std::replace(label.begin(), label.end(), '_', ' ');
-  return {label, significant(row.a * unit.scale), significant(row.b * unit.scale), unit.name};
+  const auto cell = [&](double value, const std::optional<Interval>& interval) {
+    std::string text = significant(value * unit.scale);
+    if (interval) {
+      text += fmt::format(" ({} ... {})", significant(interval->low * unit.scale, 3),
+                          significant(interval->high * unit.scale, 3));
+    }
+    return text;
+  };
+  return {label, cell(row.a, row.a_interval), cell(row.b, row.b_interval), unit.name};
 }
 
 // A terminal shows what decides; the files have every row.
@@ -184,6 +196,10 @@ std::string comparison_to_json(const Comparison& comparison) {
     json.begin_object(JsonWriter::Layout::one_line);
     json.member("strategy", row.strategy).member("metric", row.metric);
     json.member("a", row.a).member("b", row.b).member("ratio", row.ratio);
+    if (row.a_interval && row.b_interval) {
+      json.member("a_low", row.a_interval->low).member("a_high", row.a_interval->high);
+      json.member("b_low", row.b_interval->low).member("b_high", row.b_interval->high);
+    }
     json.end_object();
   }
   json.end_array().end_object();
@@ -191,10 +207,20 @@ std::string comparison_to_json(const Comparison& comparison) {
 }
 
 std::string comparison_to_csv(const Comparison& comparison) {
-  std::string out = "strategy,metric,a,b,ratio\n";
+  std::string out = "strategy,metric,a,b,ratio,a_low,a_high,b_low,b_high\n";
+  const auto end = [](const std::optional<Interval>& interval, double Interval::*member) {
+    return interval ? shortest(*interval.*member) : std::string();
+  };
   for (const CompareRow& row : comparison.rows) {
-    const std::array<std::string, 5> fields{row.strategy, row.metric, shortest(row.a),
-                                            shortest(row.b), row.ratio ? shortest(*row.ratio) : ""};
+    const std::vector<std::string> fields{row.strategy,
+                                          row.metric,
+                                          shortest(row.a),
+                                          shortest(row.b),
+                                          row.ratio ? shortest(*row.ratio) : "",
+                                          end(row.a_interval, &Interval::low),
+                                          end(row.a_interval, &Interval::high),
+                                          end(row.b_interval, &Interval::low),
+                                          end(row.b_interval, &Interval::high)};
     out += csv_line(fields);
   }
   return out;

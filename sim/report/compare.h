@@ -16,6 +16,8 @@ struct CompareRow {
   std::string metric;  // ttst_s is the mean, ttst_s.p99 a percentile, bytes.LANE, ...
   double a = 0, b = 0;
   std::optional<double> ratio;  // b / a; 1 when both are 0, none when only a is
+  // Of means, where both results have them. Not paired: the errors of A and B are not the same.
+  std::optional<Interval> a_interval = {}, b_interval = {};
 };
 
 struct Comparison {

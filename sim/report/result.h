@@ -83,7 +83,7 @@ struct RatioInterval {
 
 struct Uncertainty {
   std::int64_t draws = 0;
-  std::vector<RatioInterval> ratios;  // pairs in the order of the strategies; against `full` in its
+  std::vector<RatioInterval> ratios;  // of every pair: against `full`, else against the earlier one
 };
 
 struct Result {
@@ -95,6 +95,7 @@ struct Result {
   std::string weakest_constant;  // "L20 host_step"; empty where no number has a source
   std::vector<OutsideDomain> outside_domain;
   std::vector<TableUse> from_table;
+  std::vector<std::string> without_error;  // "L20 (small, host)", "erdma": used
   std::string first_token;
   std::vector<std::string> warnings;
   std::string verdict;

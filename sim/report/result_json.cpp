@@ -119,9 +119,13 @@ void write_provenance(JsonWriter& json, const Result& result) {
   json.end_array();
 }
 
-void write_uncertainty(JsonWriter& json, const Uncertainty& uncertainty) {
+void write_uncertainty(JsonWriter& json, const Result& result) {
+  const Uncertainty& uncertainty = *result.uncertainty;
   json.key("uncertainty").begin_object();
   json.member("draws", uncertainty.draws);
+  json.key("without_error").begin_array(Layout::one_line);
+  for (const std::string& name : result.without_error) json.value(name);
+  json.end_array();
   json.key("ratios").begin_array();
   for (const RatioInterval& row : uncertainty.ratios) {
     json.begin_object(Layout::one_line);
@@ -162,7 +166,7 @@ std::string result_to_json(const Result& result) {
   json.key("strategies").begin_array();
   for (const StrategyResult& s : result.strategies) write_strategy(json, s);
   json.end_array();
-  if (result.uncertainty) write_uncertainty(json, *result.uncertainty);
+  if (result.uncertainty) write_uncertainty(json, result);
   json.end_object();
   return json.finish();
 }

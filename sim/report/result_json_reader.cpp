@@ -244,7 +244,11 @@ Result result_from_json(const std::string& file, std::string_view text) {
       strategy["name"].refuse(fmt::format("`{}` a second time", result.strategies.back().name),
                               "expected every strategy once");
   });
-  if (in.has("uncertainty")) result.uncertainty = read_uncertainty(in["uncertainty"]);
+  if (in.has("uncertainty")) {
+    result.uncertainty = read_uncertainty(in["uncertainty"]);
+    in["uncertainty"]["without_error"].each(
+        [&](const Field& name) { result.without_error.push_back(name.text()); });
+  }
   if (result.strategies.empty()) in["strategies"].refuse("empty", "expected a strategy at least");
   return result;
 }

@@ -18,6 +18,11 @@ constexpr double kIdleShare = 0.001;
 
 using Strategies = std::vector<StrategyResult>;
 
+// "second_token_s" is shown as "2nd token".
+std::string short_name(const std::string& metric) {
+  return metric == "second_token_s" ? "2nd token" : metric.substr(0, metric.size() - 2);
+}
+
 // A column of times: the unit stands in the header, chosen over the whole column.
 struct TimeColumn {
   const char* title;
@@ -188,6 +193,70 @@ std::string utilisation(const Strategies& strategies, int width) {
   return out;
 }
 
+std::string interval_cell(const Distribution& d, double scale) {
+  if (!d.interval) return kNone;
+  return fmt::format("{} ... {}", significant(d.interval->low * scale, 3),
+                     significant(d.interval->high * scale, 3));
+}
+
+std::string intervals(const Strategies& strategies, int width) {
+  std::vector<std::string> header{"strategy"};
+  std::vector<DisplayUnit> units;
+  for (const auto& metric : kMetrics) {
+    std::vector<double> values;
+    for (const auto& s : strategies) values.push_back((s.*metric.member).mean);
+    units.push_back(time_unit(values));
+    header.push_back(fmt::format("{} {}", short_name(metric.name), units.back().name));
+  }
+  TextTable table(header);
+  for (const auto& s : strategies) {
+    std::vector<std::string> cells{s.name};
+    for (std::size_t m = 0; m < kMetrics.size(); ++m)
+      cells.push_back(interval_cell(s.*kMetrics[m].member, units[m].scale));
+    table.add_row(std::move(cells));
+  }
+  return table.render(width);
+}
+
+// Each strategy against `base`, the other way round than the rows of ratios: above 1 is faster.
+std::string paired_intervals(const Result& result, const std::string& base, int width) {
+  std::vector<std::string> header{"strategy"};
+  std::vector<std::string> metrics;
+  for (const RatioInterval& row : result.uncertainty->ratios) {
+    if (std::find(metrics.begin(), metrics.end(), row.metric) == metrics.end()) {
+      metrics.push_back(row.metric);
+      header.push_back(short_name(row.metric));
+    }
+  }
+  TextTable table(header);
+  for (const auto& s : result.strategies) {
+    if (s.name == base) continue;
+    std::vector<std::string> cells{s.name};
+    for (const std::string& metric : metrics) {
+      cells.emplace_back(kNone);
+      for (const RatioInterval& row : result.uncertainty->ratios) {
+        if (row.metric != metric || row.of != s.name || row.against != base || row.low <= 0)
+          continue;
+        cells.back() =
+            fmt::format("{:.2f}x ({:.2f} ... {:.2f})", 1 / row.ratio, 1 / row.high, 1 / row.low);
+      }
+    }
+    table.add_row(std::move(cells));
+  }
+  return table.render(width);
+}
+
+std::string uncertainty(const Result& result, int width) {
+  std::string out = fmt::format("\nMean latency, 90 % of {} draws of the models' errors\n{}",
+                                result.uncertainty->draws, intervals(result.strategies, width));
+  if (result.strategies.size() < 2) return out;
+  const bool full = std::any_of(result.strategies.begin(), result.strategies.end(),
+                                [](const auto& s) { return s.name == "full"; });
+  const std::string base = full ? "full" : result.strategies[0].name;
+  return out + fmt::format("\nAgainst {} with the same errors (above 1x: faster)\n", base) +
+         paired_intervals(result, base, width);
+}
+
 std::string first_line(const Result& result) {
   std::string line =
       fmt::format("{} · first token: {} · seed {} · weakest number: {}", result.scenario,
@@ -224,6 +293,7 @@ std::string result_to_table(const Result& result, int width) {
   std::string out = wrapped(first_line(result), width, 2);
   out += "\nLatency, mean over requests where nothing else is said\n" + latency(strategies, width);
   out += "\nAgainst full (above 1x: faster), and at what price\n" + against_full(strategies, width);
+  if (result.uncertainty) out += uncertainty(result, width);
   out += "\nTTST by cause\n" + shares(strategies, kTtstParts, &StrategyResult::ttst_parts_s,
                                       &StrategyResult::ttst_s, width);
   // Where decode emits the first token the transfer lands on TTFT, and its causes are the news.

@@ -1,6 +1,7 @@
 #include "sim/run/provenance.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "sim/report/number_format.h"
@@ -66,10 +67,13 @@ std::vector<UsedGpu> used_gpus(const std::vector<std::unique_ptr<CostModel>>& mo
 }
 
 std::string size_text(KernelClass kernel, const std::string& dimension, double value) {
-  if (kernel == KernelClass::gemm) return dimension + " = " + shortest(value);
+  // A mean of tokens need not be whole, which tells nothing beyond a hundred.
+  const std::string number =
+      value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+  if (kernel == KernelClass::gemm) return dimension + " = " + number;
   std::string words = dimension;
   std::replace(words.begin(), words.end(), '_', ' ');
-  return significant(value, 6) + ' ' + words;
+  return number + ' ' + words;
 }
 
 // One warning a kernel: a matrix has three dimensions, and whoever leaves one leaves others.
@@ -94,28 +98,6 @@ void add_outside(Result& result, const UsedGpu& gpu) {
   flush();
 }
 
-// What KernelTable's three numbers are; empty: not used.
-std::array<const char*, 3> table_dimensions(KernelClass kernel) {
-  switch (kernel) {
-    case KernelClass::gemm:
-      return {"m", "n", "k"};
-    case KernelClass::prefill_attention:
-      return {"tokens", "query heads", "head width"};
-    case KernelClass::prefix_attention:
-      return {"new tokens", "cached tokens", "query heads"};
-    case KernelClass::decode_attention:
-      return {"sequences", "KV bytes", "query heads a kv head"};
-    case KernelClass::selection:
-      return {"sequences", "metadata bytes", "codes"};
-    case KernelClass::quantise:
-      return {"elements", "bits", ""};
-    case KernelClass::collective:
-      return {"bytes", "ranks", ""};
-    default:
-      return {"", "", ""};
-  }
-}
-
 void add_tables(Result& result, const UsedGpu& gpu) {
   for (std::size_t k = 0; k < kKernelClasses; ++k) {
     const auto kernel = static_cast<KernelClass>(k);
@@ -124,14 +106,25 @@ void add_tables(Result& result, const UsedGpu& gpu) {
     if (use.inside == 0) continue;
     TableUse row{gpu.spec->name, to_string(kernel), use.inside, use.outside, ""};
     if (use.outside > 0) {
-      const auto names = table_dimensions(kernel);
+      const std::vector<std::string>& names = domain_dimensions(kernel);
       for (std::size_t d = 0; d < names.size(); ++d) {
-        if (*names[d] == '\0') continue;
-        row.first_outside += fmt::format("{}{}={}", row.first_outside.empty() ? "" : ", ", names[d],
-                                         use.first_outside[d]);
+        row.first_outside +=
+            fmt::format("{}{}={}", d == 0 ? "" : ", ", names[d], use.first_outside[d]);
       }
     }
     result.from_table.push_back(std::move(row));
+  }
+}
+
+void add_without_error(Result& result, const UsedGpu& gpu) {
+  std::string words;
+  for (std::size_t k = 0; k < kKernelClasses; ++k) {
+    const auto kernel = static_cast<KernelClass>(k);
+    if (!gpu.usage.used(kernel) || gpu.spec->fits.contains(kernel)) continue;
+    words += (words.empty() ? "" : ", ") + std::string(to_string(kernel));
+  }
+  if (!words.empty()) {
+    result.without_error.push_back(fmt::format("{} ({})", gpu.spec->name, words));
   }
 }
 
@@ -146,6 +139,12 @@ void add_provenance(Result& result, const Scenario& scenario,
   for (const UsedGpu& gpu : used_gpus(models)) {
     add_outside(result, gpu);
     add_tables(result, gpu);
+    add_without_error(result, gpu);
+  }
+  std::set<std::string> nics;
+  for (const InstanceGroup& group : scenario.instances) {
+    if (!group.nic.error && nics.insert(group.nic.name).second)
+      result.without_error.push_back(group.nic.name);
   }
 }
 

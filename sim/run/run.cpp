@@ -8,19 +8,14 @@
 #include "sim/base/check.h"
 #include "sim/base/input_error.h"
 #include "sim/base/rng.h"
+#include "sim/report/quantile.h"
 #include "sim/run/deployment.h"
 #include "sim/run/provenance.h"
+#include "sim/run/uncertainty.h"
 #include "sim/run/verdict.h"
 
 namespace kvlane {
 namespace {
-
-// Nearest rank; the values are sorted.
-double percentile(const std::vector<double>& sorted, double p) {
-  const auto n = static_cast<double>(sorted.size());
-  const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(p * n - 1e-9)));
-  return sorted[std::min(rank, sorted.size()) - 1];
-}
 
 double mean_of(const std::vector<double>& values) {
   double sum = 0;
@@ -40,9 +35,9 @@ Distribution distribution(const std::vector<std::vector<double>>& by_seed) {
   if (all.empty()) return d;  // one output token after the second: no gap to measure
   d.mean = mean_of(all);
   std::sort(all.begin(), all.end());
-  d.p50 = percentile(all, 0.50);
-  d.p90 = percentile(all, 0.90);
-  d.p99 = percentile(all, 0.99);
+  d.p50 = quantile(all, 0.50);
+  d.p90 = quantile(all, 0.90);
+  d.p99 = quantile(all, 0.99);
   d.max = all.back();
   if (by_seed.size() > 1) {
     const double centre = mean_of(means);
@@ -84,8 +79,13 @@ class ScenarioRun {
   }
 
   Result run();
+  // Every strategy once, with the factors of a draw.
+  Result run(std::uint64_t draw);
 
  private:
+  // Over all seeds; the trace is of the first.
+  std::vector<StrategyRun> runs_of(const StrategyOptions& strategy, const TraceFor& trace,
+                                   const std::function<void()>& each = nullptr);
   const StrategyRun& ideal(std::size_t seed, const StrategyOptions& options);
   StrategyResult summarise(const StrategyOptions& options, const std::vector<StrategyRun>& runs);
   std::string note_of(const StrategyOptions& options, const StrategyRun& run) const;
@@ -93,6 +93,8 @@ class ScenarioRun {
   void add_warnings(Result& result) const;
 
   const Scenario& scenario_;
+  Scenario drawn_;                          // with another GPU and NIC in every instance
+  const Scenario* simulated_ = &scenario_;  // or drawn_
   const RunOptions& options_;
   std::vector<std::unique_ptr<CostModel>> models_;
   std::vector<std::unique_ptr<Workload>> workloads_;  // by seed
@@ -107,8 +109,9 @@ const StrategyRun& ScenarioRun::ideal(std::size_t seed, const StrategyOptions& o
   if (found == ideals_.end()) {
     LinkSpeed speed;
     speed.infinite = true;
-    found = ideals_.emplace(key, run_strategy(scenario_, *workloads_[seed], models_, wanted, speed))
-                .first;
+    found =
+        ideals_.emplace(key, run_strategy(*simulated_, *workloads_[seed], models_, wanted, speed))
+            .first;
   }
   return found->second;
 }
@@ -295,6 +298,44 @@ void ScenarioRun::add_warnings(Result& result) const {
   }
 }
 
+std::vector<StrategyRun> ScenarioRun::runs_of(const StrategyOptions& strategy,
+                                              const TraceFor& trace,
+                                              const std::function<void()>& each) {
+  std::vector<StrategyRun> runs;
+  for (std::size_t seed = 0; seed < workloads_.size(); ++seed) {
+    LinkSpeed speed;
+    speed.infinite = strategy.policy == PolicyKind::ideal;
+    runs.push_back(run_strategy(*simulated_, *workloads_[seed], models_, strategy, speed,
+                                seed == 0 ? trace : nullptr));
+    if (each) each();
+  }
+  return runs;
+}
+
+// The workload, its selection and the strategies stay; instances and their ideals are new.
+Result ScenarioRun::run(std::uint64_t draw) {
+  const DrawFactors factors = draw_factors(scenario_, draw);
+  if (simulated_ == &scenario_) {
+    drawn_ = scenario_;
+    simulated_ = &drawn_;
+  }
+  for (std::size_t g = 0; g < drawn_.instances.size(); ++g) {
+    const InstanceGroup& nominal = scenario_.instances[g];
+    InstanceGroup& group = drawn_.instances[g];
+    group.gpu = perturbed(nominal.gpu, factors.gpus.at(nominal.gpu.name));
+    const auto nic = factors.nics.find(nominal.nic.name);
+    group.nic = perturbed(nominal.nic, nic == factors.nics.end() ? 1 : nic->second);
+  }
+  models_ = make_cost_models(drawn_, options_.tables, factors.gpus);
+  ideals_.clear();
+  Result result;
+  result.scenario = scenario_.name;
+  result.seed = scenario_.seed;
+  for (const StrategyOptions* strategy : chosen_)
+    result.strategies.push_back(summarise(*strategy, runs_of(*strategy, nullptr)));
+  return result;
+}
+
 Result ScenarioRun::run() {
   Result result;
   result.scenario = scenario_.name;
@@ -317,16 +358,12 @@ Result ScenarioRun::run() {
   std::size_t done = 0;
   std::uint64_t hash = fnv1a(scenario_.name);
   for (const StrategyOptions* strategy : chosen_) {
-    std::vector<StrategyRun> runs;
-    for (std::size_t seed = 0; seed < workloads_.size(); ++seed) {
-      LinkSpeed speed;
-      speed.infinite = strategy->policy == PolicyKind::ideal;
-      runs.push_back(run_strategy(scenario_, *workloads_[seed], models_, *strategy, speed,
-                                  seed == 0 ? options_.trace : nullptr));
-      hash = fnv1a(fmt::format("{}:{:016x}", strategy->name, runs.back().hash), hash);
+    const std::vector<StrategyRun> runs = runs_of(*strategy, options_.trace, [&] {
       ++done;
       if (options_.progress) options_.progress(done, total);
-    }
+    });
+    for (const StrategyRun& run : runs)
+      hash = fnv1a(fmt::format("{}:{:016x}", strategy->name, run.hash), hash);
     result.strategies.push_back(summarise(*strategy, runs));
   }
   // One more draw: runs that used a different number of random draws differ here too.
@@ -356,6 +393,17 @@ Result ScenarioRun::run() {
 }
 
 }  // namespace
+
+struct DrawRuns::State {
+  ScenarioRun run;
+};
+
+DrawRuns::DrawRuns(const Scenario& scenario, const RunOptions& options)
+    : state_(new State{ScenarioRun(scenario, options)}) {}
+
+DrawRuns::~DrawRuns() = default;
+
+Result DrawRuns::run(std::uint64_t draw) { return state_->run.run(draw); }
 
 Result run_scenario(const Scenario& scenario, const RunOptions& options) {
   return ScenarioRun(scenario, options).run();

@@ -71,4 +71,31 @@ std::string verdict_of(const Scenario& scenario, const Result& result,
                      : fmt::format("; full does not catch up below {:.4g} Gbit/s", gbps * kLimit));
 }
 
+std::string separation_of(const Result& result) {
+  std::vector<const StrategyResult*> order;
+  for (const StrategyResult& s : result.strategies) {
+    if (competes(s)) order.push_back(&s);
+  }
+  if (order.size() < 2 || !result.uncertainty) return "";
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return a->second_token_s.mean < b->second_token_s.mean;
+  });
+  const std::string& best = order[0]->name;
+  const std::string& second = order[1]->name;
+  for (const RatioInterval& row : result.uncertainty->ratios) {
+    const bool same = row.of == best && row.against == second;
+    if ((!same && (row.of != second || row.against != best)) || row.metric != "second_token_s")
+      continue;
+    if (row.low > 1 || row.high < 1) return "";
+    const double low = same ? row.low : 1 / row.high;
+    const double high = same ? row.high : 1 / row.low;
+    return fmt::format(
+        "; the error of the models does not separate {} from {} (second token {:.3f}, 90 % "
+        "interval "
+        "{:.3f} to {:.3f})",
+        best, second, same ? row.ratio : 1 / row.ratio, low, high);
+  }
+  return "";
+}
+
 }  // namespace kvlane

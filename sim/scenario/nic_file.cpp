@@ -58,7 +58,11 @@ Mapping<NicFile> make_mapping() {
       .default_value("true")
       .boolean("lane_priority", spec(&NicSpec::lane_priority), optional,
                "Lanes have strict priority on this port; without, all flows share alike.")
-      .default_value("true");
+      .default_value("true")
+      .share("error", spec(&NicSpec::error), optional,
+             "Mean absolute error of the times that these numbers give, on transfers held out of "
+             "the fit; what `run --uncertainty` draws from. Left out: nobody knows.",
+             {0, 2});
   return table;
 }
 

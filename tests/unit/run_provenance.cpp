@@ -2,8 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <optional>
 #include <set>
-#include <tuple>
 
 #include "sim/run/run.h"
 #include "tests/support/round_scenario.h"
@@ -63,7 +64,8 @@ TEST_CASE("provenance: full rests on the classes that it uses, and on no other")
   }
 }
 
-TEST_CASE("provenance: a cached prefix, HACK, tensor parallelism and 8 bits bring their constants") {
+TEST_CASE(
+    "provenance: a cached prefix, HACK, tensor parallelism and 8 bits bring their constants") {
   Scenario prefix = measured_scenario();
   prefix.prompts[0].prefix_hit = 0.5;
   CHECK(rests_on(prefix, "prefix_kappa"));
@@ -96,7 +98,8 @@ TEST_CASE("provenance: a cached prefix, HACK, tensor parallelism and 8 bits brin
   CHECK(rests_on(unsplit, "decode_walk"));
 }
 
-TEST_CASE("provenance: the NIC's numbers count, its error does not; the selection where it is used") {
+TEST_CASE(
+    "provenance: the NIC's numbers count, its error does not; the selection where it is used") {
   Scenario nic = measured_scenario();
   nic.instances[1].nic_source = {{"error", Source::assumed}, {"latency", Source::extrapolated}};
   const Result of_nic = run(nic);
@@ -137,9 +140,9 @@ TEST_CASE("provenance: a size on the border of the domain is inside, one beyond 
   CHECK(above.outside_domain[0].value == 1000);
   CHECK(above.outside_domain[0].low == 64);
   CHECK(above.outside_domain[0].high == 999);
-  CHECK(above.warnings == std::vector<std::string>{
-                              "round prefill_attention: 1000 tokens, fitted to 64 ... 999: "
-                              "extrapolated"});
+  CHECK(above.warnings ==
+        std::vector<std::string>{"round prefill_attention: 1000 tokens, fitted to 64 ... 999: "
+                                 "extrapolated"});
 
   set_domain(s, KernelClass::prefill_attention, {{"tokens", 1001, 2000}});
   REQUIRE(run(s).outside_domain.size() == 1);
@@ -164,9 +167,9 @@ TEST_CASE("provenance: the farthest size is named, the dimensions of a kernel in
   CHECK(result.outside_domain[0].value == 1);
   CHECK(result.outside_domain[1].dimension == "n");
   CHECK(result.outside_domain[1].value == 4000);
-  CHECK(result.warnings == std::vector<std::string>{
-                               "round gemm: m = 1, fitted to 500 ... 2000; n = 4000, fitted to 1 "
-                               "... 3999: extrapolated"});
+  CHECK(result.warnings ==
+        std::vector<std::string>{"round gemm: m = 1, fitted to 500 ... 2000; n = 4000, fitted to 1 "
+                                 "... 3999: extrapolated"});
 }
 
 namespace {
@@ -174,13 +177,13 @@ namespace {
 // Covers matrices of a single row; remembers what it was asked.
 class OneRow final : public KernelTable {
  public:
-  double seconds(KernelClass kernel, std::int64_t m, std::int64_t n,
-                 std::int64_t k) const override {
-    const bool inside = kernel == KernelClass::gemm && m == 1;
-    if (kernel == KernelClass::gemm) (inside ? within : beyond).emplace(m, n, k);
-    return inside ? 1e-6 : -1;
+  std::optional<double> factor(const KernelShape& shape) const override {
+    if (shape.kernel != KernelClass::gemm) return std::nullopt;
+    const bool inside = shape.sizes[0] == 1;
+    (inside ? within : beyond).insert(shape.sizes);
+    return inside ? std::optional(1.0) : std::nullopt;
   }
-  mutable std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> within, beyond;
+  mutable std::set<std::array<std::int64_t, 3>> within, beyond;
 };
 
 }  // namespace
