@@ -6,7 +6,6 @@
 #include <charconv>
 #include <filesystem>
 #include <memory>
-#include <thread>
 
 #include "sim/base/input_error.h"
 #include "sim/cli/arguments.h"
@@ -93,21 +92,36 @@ std::string crossovers_csv(const Study& study, const std::vector<CrossoverRow>& 
   std::vector<std::string> columns;
   for (const GridAxis& axis : study.grid) columns.push_back(axis.key.text);
   columns.insert(columns.end(), {"of", "against", "metric", "over", "better_below", "better_above",
-                                 "interpolated", "low", "high", "grid_low", "grid_high", "runs"});
+                                 "interpolated", "low", "high", "grid_low", "grid_high", "runs",
+                                 "low90", "high90", "draws_without"});
   std::string text = csv_line(columns);
   for (const CrossoverRow& row : rows) {
     std::vector<std::string> fields = row.point;
-    fields.insert(fields.end(), {row.of, row.against, row.metric, row.over, row.better_below,
-                                 row.better_above, row.interpolated, row.low, row.high,
-                                 row.grid_low, row.grid_high, fmt::format("{}", row.runs)});
+    fields.insert(fields.end(),
+                  {row.of, row.against, row.metric, row.over, row.better_below, row.better_above,
+                   row.interpolated, row.low, row.high, row.grid_low, row.grid_high,
+                   fmt::format("{}", row.runs), row.low90, row.high90,
+                   row.low90.empty() ? "" : fmt::format("{}", row.draws_without)});
     text += csv_line(fields);
   }
   return text;
 }
 
-std::string crossovers_json(const Study& study, const std::vector<CrossoverRow>& rows) {
+struct Errors {
+  std::int64_t draws = 0;
+  std::vector<std::string> unknown;  // used without a stated error
+};
+
+std::string crossovers_json(const Study& study, const std::vector<CrossoverRow>& rows,
+                            const Errors& errors) {
   JsonWriter json;
   json.begin_object().member("schema", "kvlane.sweep/1").member("study", study.name);
+  if (errors.draws > 0) {
+    json.key("uncertainty").begin_object(JsonWriter::Layout::one_line);
+    json.member("draws", errors.draws).key("without_error").begin_array();
+    for (const std::string& name : errors.unknown) json.value(name);
+    json.end_array().end_object();
+  }
   json.key("rows").begin_array();
   const auto text = [&](const char* name, const std::string& value) {
     json.key(name);
@@ -129,13 +143,29 @@ std::string crossovers_json(const Study& study, const std::vector<CrossoverRow>&
     text("interpolated", row.interpolated);
     text("low", row.low);
     text("high", row.high);
-    json.member("runs", static_cast<std::int64_t>(row.runs)).end_object();
+    json.member("runs", static_cast<std::int64_t>(row.runs));
+    if (errors.draws > 0) {
+      text("low90", row.low90);
+      text("high90", row.high90);
+      json.member("draws_without", row.draws_without);
+    }
+    json.end_object();
   }
   json.end_array().end_object();
   return json.finish();
 }
 
-std::string crossovers_table(const Study& study, const std::vector<CrossoverRow>& rows, int width) {
+// "6.1 Gbps to 7.9 Gbps (12 of 200 draws without)".
+std::string interval_text(const CrossoverRow& row, std::int64_t draws) {
+  if (row.low90.empty()) return "-";
+  std::string text = row.low90 + " to " + row.high90;
+  if (row.draws_without > 0)
+    text += fmt::format(" ({} of {} draws without)", row.draws_without, draws);
+  return text;
+}
+
+std::string crossovers_table(const Study& study, const std::vector<CrossoverRow>& rows,
+                             const Errors& errors, int width) {
   std::string out;
   for (const CrossoverQuestion& question : study.crossovers) {
     out += wrapped(fmt::format("{}: {} against {} over {}", question.metric.text, question.of.text,
@@ -147,6 +177,7 @@ std::string crossovers_table(const Study& study, const std::vector<CrossoverRow>
     }
     if (header.empty()) header.push_back("study");
     header.insert(header.end(), {"below", "above", "changes between"});
+    if (errors.draws > 0) header.push_back(fmt::format("90 % of {} draws", errors.draws));
     TextTable table(header);
     for (std::size_t c = 1; c < header.size(); ++c) table.align_left(c);
     for (const CrossoverRow& row : rows) {
@@ -161,9 +192,16 @@ std::string crossovers_table(const Study& study, const std::vector<CrossoverRow>
       cells.push_back(row.better_below);
       cells.push_back(row.better_above);
       cells.push_back(row.low.empty() ? "nowhere on this grid" : row.low + " and " + row.high);
+      if (errors.draws > 0) cells.push_back(interval_text(row, errors.draws));
       table.add_row(std::move(cells));
     }
     out += table.render(width) + '\n';
+  }
+  if (!errors.unknown.empty()) {
+    out += wrapped(fmt::format("warning: no error is stated for {}: the intervals take their times "
+                               "as they are",
+                               fmt::join(errors.unknown, ", ")),
+                   width, 2);
   }
   return out;
 }
@@ -173,13 +211,16 @@ std::string crossovers_table(const Study& study, const std::vector<CrossoverRow>
 int sweep_command(const Args& args, const Context& context) {
   Arguments arguments;
   std::vector<std::string> set;
-  std::string out, format, shard_text;
+  std::string out, format, shard_text, draws_text;
   int jobs = 0;
   arguments.options.add_options()("out", po::value(&out), "folder for the results (required)")(
       "jobs,j", po::value(&jobs)->default_value(0, "all cores"), "threads")(
       "set", po::value(&set)->composing(), "override a key at every point: a.b.c=value")(
       "shard", po::value(&shard_text),
       "I/N: run every N-th point from the I-th, write only the journal")(
+      "uncertainty", po::value(&draws_text),
+      "N: find each crossover N more times (2 to 10000), each with another error of the models; "
+      "90 % intervals. Instead of the study's own `uncertainty`")(
       "format", po::value(&format)->default_value("table"),
       "of the crossovers: table, json or csv")("force", "start anew where a result is");
   if (!arguments.parse("sweep", kAbout, args)) return 0;
@@ -192,17 +233,21 @@ int sweep_command(const Args& args, const Context& context) {
   expect_word("--format", format, {"table", "json", "csv"});
   const Shard shard = arguments.has("shard") ? parse_shard(shard_text) : Shard{};
   if (jobs < 0) throw UsageError(fmt::format("sweep: -j {}; expected at least 1", jobs));
-  if (jobs == 0) jobs = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (jobs == 0) jobs = all_cores();
 
+  Errors errors;
+  if (arguments.has("uncertainty")) errors.draws = parse_draws("sweep", draws_text);
   InputFiles files({context.preset_dir});
   const Study study = read_study(arguments.positional[0], files);
+  if (errors.draws == 0) errors.draws = study.uncertainty;
   const SweepSetup setup{study,
                          set,
                          {context.preset_dir},
                          fmt::format("kvlane {} {}", kVersion, kCommit),
                          jobs,
                          shard.number,
-                         shard.of};
+                         shard.of,
+                         errors.draws};
   check_study(study, set, setup.preset_dirs);
 
   OutputFolder folder(out);
@@ -224,12 +269,19 @@ int sweep_command(const Args& args, const Context& context) {
                       grid_size(study), (fs::path(out) / name).string()));
     return 0;
   }
-  std::vector<CrossoverRow> crossovers;
+  std::vector<FoundCrossover> found;
   {
     SharedProgress progress("crossovers", context);
-    crossovers =
+    found =
         sweep.find_crossovers([&](std::size_t done, std::size_t total) { progress(done, total); });
   }
+  {
+    SharedProgress progress("draws", context);
+    sweep.add_intervals(found, [&](std::size_t done, std::size_t total) { progress(done, total); });
+  }
+  if (errors.draws > 0 && !found.empty()) errors.unknown = sweep.without_error();
+  std::vector<CrossoverRow> crossovers;
+  for (FoundCrossover& one : found) crossovers.push_back(std::move(one.row));
   const std::string runs_path = (fs::path(out) / "runs.csv").string();
   const std::string crossovers_path = (fs::path(out) / "crossovers.csv").string();
   std::vector<std::unique_ptr<OutputFile>> results;
@@ -239,12 +291,12 @@ int sweep_command(const Args& args, const Context& context) {
   results.back()->write(crossovers_csv(study, crossovers));
   commit_all(results);
   if (format == "json") {
-    print(crossovers_json(study, crossovers));
+    print(crossovers_json(study, crossovers, errors));
   } else if (format == "csv") {
     print(crossovers_csv(study, crossovers));
   } else {
     print(fmt::format("{}: {} points in {}\n\n", study.name, grid_size(study), runs_path));
-    print(crossovers_table(study, crossovers, context.columns));
+    print(crossovers_table(study, crossovers, errors, context.columns));
   }
   return 0;
 }

@@ -8,12 +8,14 @@
 #include <numeric>
 
 #include "sim/base/check.h"
+#include "sim/cli/draws.h"
 #include "sim/cli/parallel.h"
 #include "sim/report/csv.h"
-#include "sim/report/number_format.h"
+#include "sim/report/quantile.h"
 #include "sim/report/result_csv.h"
 #include "sim/report/result_json.h"
 #include "sim/run/run.h"
+#include "sim/run/uncertainty.h"
 #include "sim/scenario/scenario_file.h"
 #include "sim/study/crossover.h"
 
@@ -56,6 +58,30 @@ std::size_t axis_of(const Study& study, const CrossoverQuestion& question) {
   return static_cast<std::size_t>(it - study.grid.begin());
 }
 
+// The study asks its own questions.
+const RunOptions& silent() {
+  static const RunOptions options = [] {
+    RunOptions o;
+    o.verdict = false;
+    return o;
+  }();
+  return options;
+}
+
+std::string rows_of(const Result& result) {
+  check_result(result);
+  std::string rows;
+  for (const StrategyResult& s : result.strategies) rows += csv_line(strategy_fields(result, s));
+  return rows;
+}
+
+// A point that many draws run at: its selection statistics are made once a thread.
+struct DrawnPoint {
+  explicit DrawnPoint(Scenario s) : scenario(std::move(s)) {}
+  const Scenario scenario;
+  Pool<DrawRuns> runs{[this] { return std::make_unique<DrawRuns>(scenario, silent()); }};
+};
+
 }  // namespace
 
 Sweep::Sweep(const SweepSetup& setup, Journal& journal) : setup_(setup), journal_(journal) {}
@@ -71,22 +97,23 @@ std::vector<std::string> Sweep::columns(const Study& study) {
   return columns;
 }
 
-JournalKey Sweep::run(const GridPoint& point, const std::vector<PlacedText>& strategies) {
-  Scenario scenario = read(point);
-  keep_strategies(scenario, strategies);
+// `draw`: empty for the nominal run.
+JournalKey Sweep::key_of(const Scenario& scenario, const GridPoint& point,
+                         const std::string& draw) const {
   std::string made_from = setup_.program + '\n';
   for (const InputFile& input : scenario.inputs) made_from += input.sha256 + '\n';
   for (const std::string& text : all_overrides(setup_, point)) made_from += text + '\n';
   for (const StrategyOptions& strategy : scenario.strategies) made_from += strategy.name + '\n';
-  const JournalKey key = journal_key(made_from);
+  if (!draw.empty()) made_from += "draw " + draw + '\n';
+  return journal_key(made_from);
+}
+
+JournalKey Sweep::run(const GridPoint& point, const std::vector<PlacedText>& strategies) {
+  Scenario scenario = read(point);
+  keep_strategies(scenario, strategies);
+  const JournalKey key = key_of(scenario, point, "");
   if (journal_.has(key)) return key;
-  RunOptions options;
-  options.verdict = false;  // the study asks its own questions
-  const Result result = run_scenario(scenario, options);
-  check_result(result);
-  std::string rows;
-  for (const StrategyResult& s : result.strategies) rows += csv_line(strategy_fields(result, s));
-  journal_.append(key, rows);
+  journal_.append(key, rows_of(run_scenario(scenario, silent())));
   return key;
 }
 
@@ -129,8 +156,8 @@ double Sweep::ratio(const std::string& rows, const CrossoverQuestion& question) 
   return of / against;
 }
 
-std::vector<CrossoverRow> Sweep::answer(const CrossoverQuestion& question, std::size_t axis,
-                                        std::size_t first) {
+std::vector<FoundCrossover> Sweep::answer(const CrossoverQuestion& question, std::size_t axis,
+                                          std::size_t first) {
   const GridAxis& swept = setup_.study.grid[axis];
   const std::size_t step = stride(setup_.study, axis);
   GridPoint point = grid_point(setup_.study, first);
@@ -152,8 +179,16 @@ std::vector<CrossoverRow> Sweep::answer(const CrossoverQuestion& question, std::
   };
   const auto found = kvlane::find_crossovers(samples, question.tolerance, snap, ratio_at);
 
-  CrossoverRow row;
-  row.point = grid_point(setup_.study, first);
+  FoundCrossover one;
+  one.question = &question;
+  one.axis = axis;
+  one.point = grid_point(setup_.study, first);
+  one.grid_low = samples.front().x;
+  one.grid_high = samples.back().x;
+  one.unit = number.unit;
+  one.whole = whole;
+  CrossoverRow& row = one.row;
+  row.point = one.point;
   row.point[axis].clear();
   row.of = question.of.text;
   row.against = question.against.text;
@@ -161,10 +196,12 @@ std::vector<CrossoverRow> Sweep::answer(const CrossoverQuestion& question, std::
   row.over = question.over.text;
   if (found.empty()) {
     row.better_below = row.better_above = name_of(winner_of(samples.front().ratio), question);
-    return {row};
+    return {one};
   }
-  std::vector<CrossoverRow> answers;
+  std::vector<FoundCrossover> answers;
+  one.changes = true;
   for (const Crossover& c : found) {
+    one.crossover = c;
     row.better_below = name_of(c.below, question);
     row.better_above = name_of(c.above, question);
     row.interpolated = axis_text(c.interpolated, number.unit, false);
@@ -173,12 +210,12 @@ std::vector<CrossoverRow> Sweep::answer(const CrossoverQuestion& question, std::
     row.grid_low = text(c.grid_low);
     row.grid_high = text(c.grid_high);
     row.runs = c.runs;
-    answers.push_back(row);
+    answers.push_back(one);
   }
   return answers;
 }
 
-std::vector<CrossoverRow> Sweep::find_crossovers(const ProgressFn& progress) {
+std::vector<FoundCrossover> Sweep::find_crossovers(const ProgressFn& progress) {
   struct Task {
     const CrossoverQuestion* question;
     std::size_t axis, first;
@@ -192,17 +229,86 @@ std::vector<CrossoverRow> Sweep::find_crossovers(const ProgressFn& progress) {
         tasks.push_back({&question, axis, i});
     }
   }
-  std::vector<std::vector<CrossoverRow>> answers(tasks.size());
+  std::vector<std::vector<FoundCrossover>> answers(tasks.size());
   std::atomic<std::size_t> done = 0;
   parallel_for(tasks.size(), setup_.jobs, [&](std::size_t t) {
     answers[t] = answer(*tasks[t].question, tasks[t].axis, tasks[t].first);
     progress(++done, tasks.size());
   });
-  std::vector<CrossoverRow> rows;
+  std::vector<FoundCrossover> all;
   for (auto& some : answers) {
-    for (CrossoverRow& row : some) rows.push_back(std::move(row));
+    for (FoundCrossover& one : some) all.push_back(std::move(one));
   }
-  return rows;
+  return all;
+}
+
+// Draws share the nominal bracket's ends, where all of them begin; what lies further out or in
+// between is a point of few draws. The journal has each (point, draw) once.
+void Sweep::add_interval(FoundCrossover& found, const std::function<void()>& progress) {
+  const CrossoverQuestion& question = *found.question;
+  const auto text = [&](double x) { return axis_text(x, found.unit, found.whole); };
+  const auto snap = [&](double x) {
+    return parse_axis_number(text(x), setup_.study.grid[found.axis].key.place).value;
+  };
+  const auto at = [&](double x) {
+    GridPoint point = found.point;
+    point[found.axis] = text(x);
+    return point;
+  };
+  const auto scenario_at = [&](const GridPoint& point) {
+    Scenario scenario = read(point);
+    keep_strategies(scenario, {question.of, question.against});
+    return scenario;
+  };
+  DrawnPoint low(scenario_at(at(found.crossover.low)));
+  DrawnPoint high(scenario_at(at(found.crossover.high)));
+  const auto rows_at = [&](double x, std::size_t draw) {
+    const GridPoint point = at(x);
+    const auto in = [&](DrawnPoint& drawn) {
+      const JournalKey key = key_of(drawn.scenario, point, fmt::format("{}", draw));
+      if (!journal_.has(key)) {
+        journal_.append(key,
+                        drawn.runs.with([&](DrawRuns& runs) { return rows_of(runs.run(draw)); }));
+      }
+      return journal_.text(key);
+    };
+    if (x == found.crossover.low) return in(low);
+    if (x == found.crossover.high) return in(high);
+    DrawnPoint here(scenario_at(point));
+    return in(here);
+  };
+  std::vector<MovedCrossover> moved(static_cast<std::size_t>(setup_.draws));
+  parallel_for(moved.size(), setup_.jobs, [&](std::size_t draw) {
+    moved[draw] =
+        moved_crossover(found.crossover, found.grid_low, found.grid_high, question.tolerance, snap,
+                        [&](double x) { return ratio(rows_at(x, draw), question); });
+    progress();
+  });
+  std::vector<double> values;
+  for (const MovedCrossover& one : moved) {
+    values.push_back(one.x);
+    if (!one.found) ++found.row.draws_without;
+  }
+  const Interval interval = interval_of(std::move(values));
+  found.row.low90 = axis_text(interval.low, found.unit, false);
+  found.row.high90 = axis_text(interval.high, found.unit, false);
+}
+
+void Sweep::add_intervals(std::vector<FoundCrossover>& found, const ProgressFn& progress) {
+  if (setup_.draws == 0) return;
+  std::size_t total = 0;
+  for (const FoundCrossover& one : found) total += one.changes ? 1U : 0U;
+  total *= static_cast<std::size_t>(setup_.draws);
+  std::atomic<std::size_t> done = 0;
+  for (FoundCrossover& one : found) {
+    if (one.changes) add_interval(one, [&] { progress(++done, total); });
+  }
+}
+
+std::vector<std::string> Sweep::without_error() const {
+  Scenario scenario = read(grid_point(setup_.study, 0));
+  keep_strategies(scenario, setup_.study.strategies);
+  return run_scenario(scenario, silent()).without_error;
 }
 
 }  // namespace kvlane::cli

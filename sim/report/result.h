@@ -81,6 +81,9 @@ struct RatioInterval {
   double ratio = 0, low = 0, high = 0;
 };
 
+inline constexpr int kFewestDraws = 2;
+inline constexpr int kMostDraws = 10'000;
+
 struct Uncertainty {
   std::int64_t draws = 0;
   std::vector<RatioInterval> ratios;  // of every pair: against `full`, else against the earlier one

@@ -17,9 +17,6 @@
 
 namespace kvlane {
 
-inline constexpr std::int64_t kFewestDraws = 2;
-inline constexpr std::int64_t kMostDraws = 10'000;
-
 struct DrawFactors {
   FactorsByGpu gpus;                   // 1 where no error is stated
   std::map<std::string, double> nics;  // by name; only those with an error

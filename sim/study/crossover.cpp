@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/base/check.h"
@@ -69,6 +70,64 @@ Winner winner_of(double ratio) {
   return Winner::neither;
 }
 
+namespace {
+
+// Halves a..b, of which a's winner is `below` and b's is not; returns the number of runs.
+int refine(AxisSample& a, AxisSample& b, Winner below, double tolerance,
+           const std::function<double(double)>& snap,
+           const std::function<double(double)>& ratio_at) {
+  int runs = 0;
+  while (b.x > a.x * (1 + tolerance)) {
+    const double middle = snap(std::sqrt(a.x * b.x));
+    if (middle <= a.x || middle >= b.x) break;  // nothing representable in between
+    ++runs;
+    const double ratio = ratio_at(middle);
+    // What is not the winner below lies beyond the first change, whoever wins there.
+    (winner_of(ratio) == below ? a : b) = {middle, ratio};
+  }
+  return runs;
+}
+
+constexpr double kFirstStep = 1.1;
+
+}  // namespace
+
+MovedCrossover moved_crossover(const Crossover& nominal, double grid_low, double grid_high,
+                               double tolerance, const std::function<double(double)>& snap,
+                               const std::function<double(double)>& ratio_at) {
+  MovedCrossover moved;
+  const auto sample = [&](double x) {
+    ++moved.runs;
+    return AxisSample{x, ratio_at(x)};
+  };
+  const auto is_below = [&](const AxisSample& s) { return winner_of(s.ratio) == nominal.below; };
+  AxisSample low = sample(nominal.low);
+  AxisSample high = low;
+  double step = kFirstStep;
+  if (is_below(low)) {
+    high = sample(nominal.high);
+    while (is_below(high)) {
+      if (high.x >= grid_high) return {grid_high, false, moved.runs};
+      low = high;
+      double next = low.x;
+      for (; next <= low.x; step *= step) next = std::min(grid_high, snap(low.x * step));
+      high = sample(next);
+    }
+  } else {
+    while (!is_below(low)) {
+      if (low.x <= grid_low) return {grid_low, false, moved.runs};
+      high = low;
+      double next = high.x;
+      for (; next >= high.x; step *= step) next = std::max(grid_low, snap(high.x / step));
+      low = sample(next);
+    }
+  }
+  moved.runs += refine(low, high, nominal.below, tolerance, snap, ratio_at);
+  moved.x = interpolate(low, high);
+  moved.found = true;
+  return moved;
+}
+
 std::vector<Crossover> find_crossovers(const std::vector<AxisSample>& samples, double tolerance,
                                        const std::function<double(double)>& snap,
                                        const std::function<double(double)>& ratio_at) {
@@ -81,16 +140,14 @@ std::vector<Crossover> find_crossovers(const std::vector<AxisSample>& samples, d
     c.below = winner_of(a.ratio);
     c.above = winner_of(b.ratio);
     if (c.below == c.above) continue;
-    c.grid_low = c.low = a.x;
-    c.grid_high = c.high = b.x;
+    c.grid_low = a.x;
+    c.grid_high = b.x;
     c.interpolated = interpolate(a, b);
-    while (c.high > c.low * (1 + tolerance)) {
-      const double middle = snap(std::sqrt(c.low * c.high));
-      if (middle <= c.low || middle >= c.high) break;  // nothing representable in between
-      ++c.runs;
-      // What is not the winner below lies beyond the first change, whoever wins there.
-      (winner_of(ratio_at(middle)) == c.below ? c.low : c.high) = middle;
-    }
+    AxisSample low = a;
+    AxisSample high = b;
+    c.runs = refine(low, high, c.below, tolerance, snap, ratio_at);
+    c.low = low.x;
+    c.high = high.x;
     found.push_back(c);
   }
   return found;

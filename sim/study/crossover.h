@@ -49,4 +49,16 @@ std::vector<Crossover> find_crossovers(const std::vector<AxisSample>& samples, d
                                        const std::function<double(double)>& snap,
                                        const std::function<double(double)>& ratio_at);
 
+// Where the same change lies when the ratios are others (the models' errors of one draw): from the
+// nominal bracket outwards in growing steps until the winner below is left behind, then halved to
+// `tolerance`. One end of the grid [grid_low, grid_high] where it is beyond that.
+struct MovedCrossover {
+  double x = 0;
+  bool found = false;
+  int runs = 0;
+};
+MovedCrossover moved_crossover(const Crossover& nominal, double grid_low, double grid_high,
+                               double tolerance, const std::function<double(double)>& snap,
+                               const std::function<double(double)>& ratio_at);
+
 }  // namespace kvlane

@@ -32,6 +32,7 @@ struct Study {
   std::vector<PlacedText> strategies;  // empty: all of the scenario
   std::vector<GridAxis> grid;          // the last axis varies fastest
   std::vector<CrossoverQuestion> crossovers;
+  std::int64_t uncertainty = 0;  // draws of the models' errors, for intervals of the crossovers
   InputFile file;
 };
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "sim/report/result.h"
 #include "sim/scenario/yaml_tree.h"
 #include "sim/study/crossover.h"
 
@@ -87,7 +88,13 @@ const Mapping<StudyText>& study_text_mapping() {
         .list(
             "crossovers",
             [](StudyText& s) -> std::vector<CrossoverQuestion>& { return s.study.crossovers; },
-            crossover_mapping(), optional, "Crossover points to look for.");
+            crossover_mapping(), optional, "Crossover points to look for.")
+        .integer(
+            "uncertainty", [](StudyText& s) -> std::int64_t& { return s.study.uncertainty; },
+            optional,
+            "Draws of the errors that the hardware files state; each crossover gets the interval "
+            "that 90 % of them fall in.",
+            {kFewestDraws, kMostDraws});
     return t;
   }();
   return table;
