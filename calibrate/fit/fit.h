@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -43,8 +44,10 @@ struct KernelReport {
 };
 
 struct FitOptions {
-  // Sample kernel -> part of the variant that is wanted.
+  // Sample kernel -> part of the source or variant that is wanted.
   std::map<std::string, std::string> variants;
+  // Kernels of the samples that stay as in the base.
+  std::set<std::string> skip;
 };
 
 struct MachineFit {

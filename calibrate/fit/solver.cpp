@@ -1,128 +1,147 @@
 #include "calibrate/fit/solver.h"
 
-#include <fmt/format.h>
-
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
+#include <limits>
 #include <unsupported/Eigen/NonLinearOptimization>
 #include <unsupported/Eigen/NumericalDiff>
 
 #include "sim/base/check.h"
+#include "sim/gpu/portable_math.h"
 
 namespace kvlane::calibrate {
 namespace {
 
-constexpr double kScale = 0.02;  // residuals beyond 2 % weigh linearly
+using Logs = std::function<void(const std::vector<double>&, std::vector<double>&)>;
 
-using PredictAll = std::function<void(std::span<const double>, std::span<double>)>;
+constexpr int kEvaluations = 2000;  // a start; a Jacobian takes one per unknown
 
-// Between its bounds on a logarithmic scale, whatever the solver tries.
-double inside(const Constant& constant, double x) {
-  const double share = 1 / (1 + std::exp(-x));
-  return constant.low * std::pow(constant.high / constant.low, share);
+// sign(r) s sqrt(2 (sqrt(1 + (r/s)^2) - 1)): its square is the soft L1 loss of r.
+double soften(double r) {
+  const double q = r / kLossScale;
+  // sqrt(1 + q^2) - 1 without cancellation.
+  const double loss = 2 * q * q / (std::sqrt(1 + q * q) + 1);
+  return std::copysign(kLossScale * std::sqrt(loss), r);
 }
 
-double outside(const Constant& constant, double value) {
-  const double share = std::log(value / constant.low) / std::log(constant.high / constant.low);
-  const double inner = std::clamp(share, 0.001, 0.999);
-  return std::log(inner / (1 - inner));
-}
+// Between 0 and 1, growing.
+double squash(double x) { return 1 / (1 + portable::exp(std::clamp(-x, -50.0, 50.0))); }
+double stretch(double share) { return portable::log(share / (1 - share)); }
 
-// Soft L1 as a residual whose square is the loss.
-double robust(double r) {
-  const double z = r / kScale;
-  const double loss = 2 * (std::sqrt(1 + z * z) - 1);
-  return std::copysign(std::sqrt(loss), r);
+double to_value(const Unknown& unknown, double x) {
+  return unknown.low * portable::pow(unknown.high / unknown.low, squash(x));
+}
+double share_of(const Unknown& unknown, double value) {
+  return portable::log(value / unknown.low) / portable::log(unknown.high / unknown.low);
 }
 
 struct Problem {
   using Scalar = double;
+  enum { InputsAtCompileTime = Eigen::Dynamic, ValuesAtCompileTime = Eigen::Dynamic };
   using InputType = Eigen::VectorXd;
   using ValueType = Eigen::VectorXd;
   using JacobianType = Eigen::MatrixXd;
-  enum { InputsAtCompileTime = Eigen::Dynamic, ValuesAtCompileTime = Eigen::Dynamic };
 
-  const std::vector<Constant>& constants;
-  std::span<const double> measured;
-  const PredictAll& predict_all;
-  mutable std::vector<double> predicted;
+  const std::vector<Unknown>& unknowns;
+  std::size_t rows;
+  const Logs& logs;
 
-  int inputs() const { return static_cast<int>(constants.size()); }
-  int values() const { return static_cast<int>(measured.size()); }
+  int inputs() const { return static_cast<int>(unknowns.size()); }
+  int values() const { return static_cast<int>(rows); }
 
-  std::vector<double> constants_at(const Eigen::VectorXd& x) const {
-    std::vector<double> at;
-    for (std::size_t i = 0; i < constants.size(); ++i) {
-      at.push_back(inside(constants[i], x[static_cast<Eigen::Index>(i)]));
+  std::vector<double> constants(const InputType& x) const {
+    std::vector<double> all;
+    for (std::size_t i = 0; i < unknowns.size(); ++i) {
+      all.push_back(to_value(unknowns[i], x[static_cast<Eigen::Index>(i)]));
     }
-    return at;
+    return all;
   }
 
-  int operator()(const Eigen::VectorXd& x, Eigen::VectorXd& residuals) const {
-    predict_all(constants_at(x), predicted);
-    for (std::size_t i = 0; i < measured.size(); ++i) {
-      KVLANE_CHECK(predicted[i] > 0 && std::isfinite(predicted[i]), "a prediction of {} s",
-                   predicted[i]);
-      residuals[static_cast<Eigen::Index>(i)] = robust(std::log(predicted[i] / measured[i]));
+  int operator()(const InputType& x, ValueType& residuals) const {
+    std::vector<double> out(rows);
+    logs(constants(x), out);
+    for (std::size_t i = 0; i < rows; ++i) {
+      residuals[static_cast<Eigen::Index>(i)] = soften(out[i]);
     }
     return 0;
   }
 };
 
-const char* words_of(Eigen::LevenbergMarquardtSpace::Status status) {
+struct Ending {
+  bool converged;
+  const char* words;
+};
+
+Ending ending(Eigen::LevenbergMarquardtSpace::Status status) {
   using namespace Eigen::LevenbergMarquardtSpace;
   switch (status) {
     case RelativeReductionTooSmall:
+      return {true, "the sum of squares no longer falls"};
     case RelativeErrorTooSmall:
+      return {true, "the constants no longer move"};
     case RelativeErrorAndReductionTooSmall:
+      return {true, "neither the sum of squares falls nor the constants move"};
     case CosinusTooSmall:
-      return "converged";
-    case TooManyFunctionEvaluation:
-      return "too many evaluations";
+      return {true, "the residuals are orthogonal to the Jacobian"};
     case FtolTooSmall:
     case XtolTooSmall:
     case GtolTooSmall:
-      return "converged to rounding";
+      return {true, "rounding ends the search"};
+    case TooManyFunctionEvaluation:
+      return {false, "too many evaluations"};
+    case UserAsked:
+      return {false, "stopped"};
     case ImproperInputParameters:
-      return "improper input";
-    default:
-      return "stopped";
+      return {false, "improper input"};
+    case NotStarted:
+    case Running:
+      break;
+  }
+  return {false, "not run"};
+}
+
+void for_each_start(const std::vector<Unknown>& unknowns, std::vector<double>& start,
+                    const std::function<void()>& visit) {
+  if (start.size() == unknowns.size()) return visit();
+  for (const double value : unknowns[start.size()].starts) {
+    start.push_back(value);
+    for_each_start(unknowns, start, visit);
+    start.pop_back();
   }
 }
 
 }  // namespace
 
-Solution solve(const std::vector<Constant>& constants, std::span<const double> measured,
-               const PredictAll& predict_all) {
-  if (measured.size() < 2 * constants.size()) {
-    throw std::invalid_argument(
-        fmt::format("{} measurements for {} constants", measured.size(), constants.size()));
-  }
-  Problem problem{constants, measured, predict_all, std::vector<double>(measured.size())};
-  Eigen::VectorXd x(static_cast<Eigen::Index>(constants.size()));
-  for (std::size_t i = 0; i < constants.size(); ++i) {
-    KVLANE_CHECK(constants[i].low > 0 && constants[i].low < constants[i].high, "bounds of {}",
-                 constants[i].name);
-    x[static_cast<Eigen::Index>(i)] = outside(constants[i], constants[i].start);
-  }
-  Eigen::NumericalDiff<Problem> with_slopes(problem, 1e-10);
-  Eigen::LevenbergMarquardt<Eigen::NumericalDiff<Problem>> solver(with_slopes);
-  solver.parameters.maxfev = 2000;
-  solver.parameters.ftol = solver.parameters.xtol = 1e-9;
-  const auto status = solver.minimize(x);
-  Solution solution;
-  solution.values = problem.constants_at(x);
-  solution.status = words_of(status);
-  solution.converged = solution.status.starts_with("converged");
-  for (std::size_t i = 0; i < constants.size(); ++i) {
-    const double value = solution.values[i];
-    if (value < constants[i].low * 1.001 || value > constants[i].high * 0.999) {
-      solution.at_bound.push_back(constants[i].name);
+Solution solve(const std::vector<Unknown>& unknowns, std::size_t rows, const Logs& logs) {
+  KVLANE_CHECK(rows >= unknowns.size() && !unknowns.empty(), "{} rows for {} unknowns", rows,
+               unknowns.size());
+  const Problem problem{unknowns, rows, logs};
+  Solution best;
+  best.cost = std::numeric_limits<double>::infinity();
+  std::vector<double> start;
+  for_each_start(unknowns, start, [&] {
+    Eigen::VectorXd x(static_cast<Eigen::Index>(unknowns.size()));
+    for (std::size_t i = 0; i < unknowns.size(); ++i) {
+      x[static_cast<Eigen::Index>(i)] =
+          stretch(std::clamp(share_of(unknowns[i], start[i]), 0.01, 0.99));
     }
+    Eigen::NumericalDiff<Problem> functor(problem);
+    Eigen::LevenbergMarquardt<Eigen::NumericalDiff<Problem>> solver(functor);
+    solver.parameters.maxfev = kEvaluations;
+    solver.parameters.ftol = solver.parameters.xtol = 1e-7;
+    const Ending end = ending(solver.minimize(x));
+    const double cost = solver.fvec.squaredNorm() / 2;
+    if (!(cost < best.cost)) return;
+    best = {problem.constants(x), {}, {}, cost, end.converged, end.words};
+  });
+  for (std::size_t i = 0; i < best.values.size(); ++i) {
+    const double share = share_of(unknowns[i], best.values[i]);
+    best.at_low.push_back(share < 0.001);
+    best.at_high.push_back(share > 0.999);
   }
-  return solution;
+  if (best.values.empty()) best.status = "the residuals are not finite";
+  return best;
 }
 
 }  // namespace kvlane::calibrate
