@@ -4,7 +4,7 @@ import csv
 import json
 import unittest
 
-from support import Case, LOOPBACK, TINY
+from support import Case, LOOPBACK, TINY, with_errors
 
 METRICS = ("ttft_s", "ttst_s", "second_token_s", "stall_s", "tbt_s", "jct_s")
 
@@ -125,6 +125,52 @@ class Files(Case):
                     "--set", f"outputs.requests={self.folder / 'requests.csv'}")
         self.assertEqual(len(list((self.folder / "out").iterdir())), 3)
         self.assertTrue((self.folder / "requests.csv").exists())
+
+
+class Uncertainty(Case):
+    def test_intervals_are_around_the_nominal_numbers_whatever_the_threads(self):
+        path = with_errors(self.folder, LOOPBACK, nic=0.05, gemm=0.1, decode_attention=0.1)
+        nominal = json.loads(self.kvlane("run", path, "--format", "json").out)
+        one = self.kvlane("run", path, "--format", "json", "--uncertainty", "40", "-j", "1").out
+        self.assertEqual(self.kvlane("run", path, "--format", "json", "--uncertainty", "40", "-j", "3").out, one)
+        result = json.loads(one)
+        self.assertEqual(result["run_hash"], nominal["run_hash"])
+        self.assertEqual(result["uncertainty"]["draws"], 40)
+        for with_draws, without in zip(result["strategies"], nominal["strategies"]):
+            for name, metric in with_draws["metrics"].items():
+                low, high = metric.pop("low"), metric.pop("high")
+                # The stall is a difference: a nominal run in step with its ideal is out of step in the draws.
+                self.assertLess(low, high if name == "stall_s" else metric["mean"], name)
+                self.assertGreater(high, low if name == "stall_s" else metric["mean"], name)
+            self.assertEqual(with_draws, without)
+        pairs = {(r["of"], r["against"]) for r in result["uncertainty"]["ratios"]}
+        self.assertEqual(len(result["uncertainty"]["ratios"]), 4 * len(pairs))
+        self.assertEqual(len(pairs), 6)  # of four strategies
+        # Only what has no error is named: not what has one.
+        [warning] = [w for w in result["warnings"] if "no error is stated" in w]
+        self.assertNotIn("gemm", warning)
+        self.assertIn("L4 (", warning)
+        table = self.kvlane("run", path, "--uncertainty", "40").out
+        self.assertIn("90 % of 40 draws", table)
+        self.assertIn("Against full with the same errors", table)
+        self.assertLessEqual(max(map(len, table.splitlines())), 100)
+        # Both results have intervals: `compare` shows them.
+        for name in ("a.json", "b.json"):
+            (self.folder / name).write_text(one)
+        rows = json.loads(self.kvlane("compare", self.folder / "a.json", self.folder / "b.json", "--format", "json").out)
+        [ttst] = [r for r in rows["rows"] if r["strategy"] == "full" and r["metric"] == "ttst_s"]
+        self.assertLess(ttst["a_low"], ttst["a"])
+        self.assertEqual(ttst["a_high"], ttst["b_high"])
+
+    def test_wrong_draws_are_refused(self):
+        for value in ("1", "10001", "ten", "3.5", "-5"):
+            self.refused("run", TINY, f"--uncertainty={value}", says="a whole number from 2 to 10000")
+        self.refused("run", TINY, "-j", "2", says="-j without --uncertainty")
+        self.refused("run", TINY, "--uncertainty", "4", "-j", "0", says="expected a whole number from 1")
+
+    def test_a_nic_error_is_a_share(self):
+        path = with_errors(self.folder, LOOPBACK, nic=3)
+        self.refused("run", path, says=("mlx5-25g.yaml:", "`300 %` is out of range; expected 0 % to 200 %"))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -39,3 +40,24 @@ class Case(unittest.TestCase):
             self.assertIn(text, done.err, words)
         self.assertEqual(sorted(self.folder.rglob("*")), before, words)
         return done.err
+
+
+def with_errors(folder, scenario, nic=None, **kernels):
+    """A copy of a scenario whose GPUs and NICs state these errors; the files beside it in `folder`."""
+    folder = pathlib.Path(folder)
+    text = (ROOT / scenario).read_text()
+    for name in sorted(set(re.findall(r"(?<=gpu: )[\w-]+", text))):
+        gpu = (ROOT / "scenarios/hardware" / f"{name}.yaml").read_text().split("\nkernels:")[0] + "\n"
+        rows = "".join(f"  - kernel: {kernel}\n    error: {{value: {100 * error} %, source: assumed, from: \"a test\"}}\n"
+                       for kernel, error in kernels.items())
+        (folder / f"{name}.yaml").write_text(gpu + ("kernels:\n" + rows if rows else ""))
+        text = text.replace(f"gpu: {name}", f"gpu: ./{name}.yaml")
+    for name in sorted(set(re.findall(r"(?<=base: )[\w-]+", text))):
+        file = re.sub(r"\nerror: .*", "", (ROOT / "scenarios/hardware" / f"{name}.yaml").read_text())
+        if nic is not None:
+            file += f"error: {{value: {100 * nic} %, source: assumed, from: \"a test\"}}\n"
+        (folder / f"{name}.yaml").write_text(file)
+        text = text.replace(f"base: {name}", f"base: ./{name}.yaml")
+    path = folder / "with_errors.yaml"
+    path.write_text(text)
+    return path

@@ -92,3 +92,57 @@ TEST_CASE("axis numbers: value, unit and text") {
   CHECK_THROWS_AS(parse_axis_number("fast", {"s"}), InputError);
   CHECK_THROWS_AS(parse_axis_number("0 Gbps", {"s"}), InputError);
 }
+
+namespace {
+
+// The power law with its crossover moved to 20 f, within 1 to 100.
+MovedCrossover moved(double f, double tolerance = 0.01) {
+  Crossover nominal;
+  nominal.below = Winner::of;
+  nominal.above = Winner::against;
+  nominal.low = 19.9;
+  nominal.high = 20.05;
+  return moved_crossover(nominal, 1, 100, tolerance, six_digits,
+                         [f](double x) { return power(x / f); });
+}
+
+}  // namespace
+
+TEST_CASE("crossover: with other ratios it is found where they cross, to any side") {
+  for (const double f : {0.06, 0.3, 0.8, 0.99, 1.0, 1.01, 1.1, 2.0, 4.9}) {
+    CAPTURE(f);
+    CHECK(moved(f).found);
+    CHECK(moved(f).x == doctest::Approx(20 * f).epsilon(1e-6));  // a power law is interpolated
+  }
+  // In the nominal bracket two runs tell.
+  CHECK(moved(1).runs == 2);
+}
+
+TEST_CASE("crossover: one that leaves the grid counts as the grid's end") {
+  CHECK(!moved(6).found);
+  CHECK(moved(6).x == 100);
+  CHECK(!moved(0.04).found);
+  CHECK(moved(0.04).x == 1);
+  // At the very end it is still there: the winner at 100 is the other one.
+  CHECK(moved(4.99).found);
+}
+
+TEST_CASE("crossover: whole numbers are stepped over, not stood still on") {
+  Crossover nominal;
+  nominal.below = Winner::of;
+  nominal.above = Winner::against;
+  nominal.low = 3;
+  nominal.high = 4;
+  const auto whole = [](double x) {
+    return parse_axis_number(axis_text(x, "", true), {"t"}).value;
+  };
+  // The change lies between 1 and 2, then between 9 and 10, then above 12.
+  for (const double at : {1.5, 9.5}) {
+    const auto step = [at](double x) { return x < at ? 0.5 : 2.0; };
+    const MovedCrossover found = moved_crossover(nominal, 1, 12, 0.01, whole, step);
+    CHECK(found.found);
+    CHECK(found.x > std::floor(at));
+    CHECK(found.x < std::ceil(at));
+  }
+  CHECK(!moved_crossover(nominal, 1, 12, 0.01, whole, [](double) { return 0.5; }).found);
+}
