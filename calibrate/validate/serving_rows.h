@@ -19,6 +19,7 @@ using ModelLookup = std::function<const ModelSpec*(const std::string& name)>;
 // Rows `e2e_static`, `e2e_tpot`, `e2e_prefill` by machine, engine and model. TensorRT-LLM runs its
 // 8-bit models with 8-bit KV, the others with 16-bit KV.
 std::vector<ValidationRow> serving_rows(const std::vector<Sample>& samples,
-                                        const std::vector<GpuSpec>& gpus, const ModelLookup& model);
+                                        const std::vector<GpuSpec>& gpus, const ModelLookup& model,
+                                        const PointSink& points = nullptr);
 
 }  // namespace kvlane::calibrate

@@ -10,6 +10,7 @@
 #include "sim/cli/arguments.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/draws.h"
+#include "sim/cli/kernel_tables.h"
 #include "sim/cli/output_file.h"
 #include "sim/cli/progress.h"
 #include "sim/report/chrome_trace.h"
@@ -48,7 +49,7 @@ const char* word_of(OutputFormat format) {
 
 int run_command(const Args& args, const Context& context) {
   Arguments arguments;
-  std::vector<std::string> set, only;
+  std::vector<std::string> set, only, tables, variants;
   std::string format, out, requests, trace, draws_text, jobs_text;
   arguments.options.add_options()("set", po::value(&set)->composing(),
                                   "override a key: a.b.c=value (repeatable)")(
@@ -62,7 +63,13 @@ int run_command(const Args& args, const Context& context) {
       "N: run everything N more times (2 to 10000), each with another error of the kernel and NIC "
       "models, drawn from the errors that the hardware files state; 90 % intervals")(
       "jobs,j", po::value(&jobs_text), "threads of --uncertainty; all cores without")(
-      "force", "replace files that exist");
+      "table", po::value(&tables)->composing(),
+      "samples (JSON lines, kvlane calibrate import): kernels of the scenario's GPUs as measured, "
+      "the "
+      "formulas outside the measured grid (repeatable)")(
+      "table-variant", po::value(&variants)->composing(),
+      "where a kernel was measured in several variants, the one that contains this text "
+      "(repeatable)")("force", "replace files that exist");
   if (!arguments.parse("run", kAbout, args)) return 0;
   expect_name(arguments, "out", out);
   expect_name(arguments, "requests", requests);
@@ -76,7 +83,13 @@ int run_command(const Args& args, const Context& context) {
     throw UsageError(
         fmt::format("run: {} files; expected one SCENARIO.yaml", arguments.positional.size()));
   }
-  const Scenario scenario = read_scenario(arguments.positional[0], set, {context.preset_dir});
+  if (tables.empty() && !variants.empty())
+    throw UsageError("run: --table-variant without --table; expected both or none");
+  Scenario scenario = read_scenario(arguments.positional[0], set, {context.preset_dir});
+  InputFiles table_files({context.preset_dir});
+  RunOptions options;
+  options.tables = read_tables(tables, variants, scenario, table_files);
+  for (const InputFile& table : table_files.inputs()) scenario.inputs.push_back(table);
   if (format.empty()) format = word_of(scenario.outputs.format);
   expect_word("--format", format, {"table", "json", "csv"});
   if (out.empty()) out = scenario.outputs.dir.value_or("");
@@ -100,7 +113,6 @@ int run_command(const Args& args, const Context& context) {
   check_outputs_differ(outputs, inputs);
   for (const std::string& path : outputs) check_can_write(path, replace);
 
-  RunOptions options;
   options.only = only;
   options.verdict = !arguments.has("no-verdict");
   std::optional<Progress> progress;
