@@ -19,7 +19,9 @@ namespace {
 
 using Samples = std::vector<const Sample*>;
 
-constexpr std::size_t kMostRows = 3000;    // fitted to; more cost time and change no digit
+constexpr std::size_t kMostRows = 10'000;  // fitted to; more cost time and change no digit
+constexpr std::size_t kRowsBeyondL2 =
+    100;                                   // of decode attention; else those in the cache count too
 constexpr std::size_t kRowsAConstant = 2;  // at least, in each half
 
 std::string title(const Sample& sample) {
@@ -131,13 +133,12 @@ class MachineFitter {
   };
 
   void fit(const FitRule& rule) {
-    Samples all;
-    for (const Sample& sample : samples_) {
-      if (speaks_about(rule, plain_, sample)) all.push_back(&sample);
-    }
-    if (all.empty()) return;
     if (options_.skip.contains(rule.kernel)) return;
-    all = of_one_variant(rule, all, options_);
+    Samples all = rows_of(rule, SmallCaches::leave);
+    const bool decode = rule.kernel == "decode_attention";
+    const bool small = decode && all.size() < kRowsBeyondL2;
+    if (small) all = rows_of(rule, SmallCaches::take);
+    if (all.empty()) return;
     if (rule.name == "gemm_fp8" && plain_.peak_fp8_flops <= 0) {
       throw FitError("gemm_fp8: the base has no peak_fp8_flops");
     }
@@ -159,6 +160,7 @@ class MachineFitter {
     report.available = fitted.size();
     report.source = all.front()->source;
     report.variant = variant_of(all);
+    if (small) report.warnings.push_back("hardly any cache exceeds L2: fitted to all sizes");
     const Samples rows = thinned(fitted);
     report.fitted = rows.size();
     search(rule, constants, rows, report);
@@ -167,7 +169,15 @@ class MachineFitter {
     result_.kernels.push_back(std::move(report));
   }
 
-  std::string variant_of(const Samples& rows) const {
+  Samples rows_of(const FitRule& rule, SmallCaches small) const {
+    Samples rows;
+    for (const Sample& sample : samples_) {
+      if (speaks_about(rule, plain_, sample, small)) rows.push_back(&sample);
+    }
+    return rows.empty() ? rows : of_one_variant(rule, rows, options_);
+  }
+
+  static std::string variant_of(const Samples& rows) {
     std::set<std::string> variants;
     for (const Sample* row : rows) variants.insert(row->variant);
     return variants.size() == 1 ? *variants.begin() : fmt::format("{} variants", variants.size());

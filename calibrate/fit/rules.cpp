@@ -118,13 +118,16 @@ std::vector<FitRule> fit_rules(const std::vector<Sample>& samples) {
   return rules;
 }
 
-bool speaks_about(const FitRule& rule, const GpuSpec& gpu, const Sample& sample) {
-  if (sample.kernel != rule.kernel || !sample.set_aside.empty()) return false;
+bool speaks_about(const FitRule& rule, const GpuSpec& gpu, const Sample& sample,
+                  SmallCaches small) {
+  if (sample.kernel != rule.kernel) return false;
+  const bool take_small = small == SmallCaches::take;
+  if (!sample.set_aside.empty() && !(take_small && sample.set_aside == "l2_resident")) return false;
   if (rule.ranks != 0) return dimension(sample, "ranks") == rule.ranks;
   // The formulas know 16-bit and fp8 kernels.
   if (sample.dtype == "int8" || sample.dtype == "fp32") return false;
   if ((sample.dtype == "fp8") != rule.fp8) return false;
-  return in_domain(gpu, sample) && beyond_l2(gpu, sample);
+  return in_domain(gpu, sample) && (take_small || beyond_l2(gpu, sample));
 }
 
 bool is_visible(const Constant& constant, const std::vector<const Sample*>& samples) {

@@ -36,8 +36,12 @@ struct FitRule {
 // over the numbers of GPUs that the samples have.
 std::vector<FitRule> fit_rules(const std::vector<Sample>& samples);
 
+// Decode attention over caches in L2: taken only where hardly any sample lies beyond (fit.cpp).
+enum class SmallCaches : std::uint8_t { leave, take };
+
 // The sample is of the rule's kernel and data type, and in the domain of its fit.
-bool speaks_about(const FitRule& rule, const GpuSpec& gpu, const Sample& sample);
+bool speaks_about(const FitRule& rule, const GpuSpec& gpu, const Sample& sample,
+                  SmallCaches small = SmallCaches::leave);
 
 // Without samples that tell it from 0 the constant is not searched: decode_walk, which only kernels
 // with one query head a kv head show.
