@@ -160,10 +160,10 @@ double CostModel::prefix_formula(const AttentionShape& shape, std::int64_t chunk
   }
   const double memory =
       read * real(shape.kv_heads * shape.width) * 4 / (gpu_.decode_em * gpu_.memory_bandwidth);
-  const double with_prefix =
-      gpu_.prefix_t0 +
-      std::max(smooth_max(compute, gpu_.prefix_kappa * walk, gpu_.prefix_p), memory);
-  return std::max(with_prefix, prefill_formula(shape, chunk));
+  // No less work than the chunk without a prefix, whose launch may be that of another library.
+  const double chunk_alone = prefill_formula(shape, chunk) - gpu_.prefill_t0;
+  const double walk_and_compute = smooth_max(compute, gpu_.prefix_kappa * walk, gpu_.prefix_p);
+  return gpu_.prefix_t0 + std::max({walk_and_compute, memory, chunk_alone});
 }
 
 // What decode attention takes however few bytes it reads: its blocks, and a walk along the keys

@@ -108,7 +108,10 @@ double CostModel::attention(const LayerSpec& layer, std::int64_t chunk, std::int
     shape.kv_heads *= prompts;
     return counted(KernelClass::prefill_attention, prefill_attention(shape, chunk / prompts));
   }
-  double t = counted(KernelClass::prefix_attention, prefix_attention(shape, chunk, cached));
+  // Launches of the two kernels may be fitted to different libraries; one that serves has one.
+  const double with_prefix =
+      std::max(prefix_attention(shape, chunk, cached), prefill_formula(shape, chunk));
+  double t = counted(KernelClass::prefix_attention, with_prefix);
   if (layer.attention == AttentionKind::latent) {
     // The cached latents are expanded again; those of the new tokens are part of the projections.
     t +=
