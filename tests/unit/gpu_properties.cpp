@@ -61,7 +61,8 @@ Pair draw(std::size_t layers) {
                              WorkKind::decode_qkv, WorkKind::select, WorkKind::decode_attention,
                              WorkKind::decode_ffn, WorkKind::decode_head);
   w.layer = LayerId(*rc::gen::inRange<std::size_t>(0, layers));
-  w.batch = *rc::gen::inRange<std::int64_t>(1, 300);
+  const bool prefill = w.kind == WorkKind::prefill_layer;  // of one prompt
+  w.batch = prefill ? 1 : *rc::gen::inRange<std::int64_t>(1, 300);
   w.new_tokens = *rc::gen::inRange<std::int64_t>(1, 20'000);
   w.context_tokens = w.new_tokens + *rc::gen::inRange<std::int64_t>(0, 20'000);
   w.attended_rows = *rc::gen::inRange<std::int64_t>(0, 2'000'000);
@@ -73,7 +74,7 @@ Pair draw(std::size_t layers) {
   const auto more = *rc::gen::inRange<std::int64_t>(1, 5000);
   switch (*rc::gen::inRange(0, 5)) {
     case 0:
-      pair.large.batch += more;
+      pair.large.batch += prefill ? 0 : more;
       pair.large.attended_rows += more;
       break;
     case 1:  // more new tokens, the cached ones stay
