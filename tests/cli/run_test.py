@@ -157,7 +157,8 @@ class Uncertainty(Case):
         # Both results have intervals: `compare` shows them.
         for name in ("a.json", "b.json"):
             (self.folder / name).write_text(one)
-        rows = json.loads(self.kvlane("compare", self.folder / "a.json", self.folder / "b.json", "--format", "json").out)
+        both = self.kvlane("compare", self.folder / "a.json", self.folder / "b.json", "--format", "json").out
+        rows = json.loads(both)
         [ttst] = [r for r in rows["rows"] if r["strategy"] == "full" and r["metric"] == "ttst_s"]
         self.assertLess(ttst["a_low"], ttst["a"])
         self.assertEqual(ttst["a_high"], ttst["b_high"])

@@ -48,7 +48,8 @@ def with_errors(folder, scenario, nic=None, **kernels):
     text = (ROOT / scenario).read_text()
     for name in sorted(set(re.findall(r"(?<=gpu: )[\w-]+", text))):
         gpu = (ROOT / "scenarios/hardware" / f"{name}.yaml").read_text().split("\nkernels:")[0] + "\n"
-        rows = "".join(f"  - kernel: {kernel}\n    error: {{value: {100 * error} %, source: assumed, from: \"a test\"}}\n"
+        rows = "".join(f"  - kernel: {kernel}\n"
+                       f"    error: {{value: {100 * error} %, source: assumed, from: \"a test\"}}\n"
                        for kernel, error in kernels.items())
         (folder / f"{name}.yaml").write_text(gpu + ("kernels:\n" + rows if rows else ""))
         text = text.replace(f"gpu: {name}", f"gpu: ./{name}.yaml")
