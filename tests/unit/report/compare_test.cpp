@@ -67,3 +67,23 @@ TEST_CASE("compare: a ratio to nothing is null") {
   for (const auto& row : json["rows"]) nulls += row["ratio"].is_null() ? 1 : 0;
   CHECK(nulls == 1);
 }
+
+TEST_CASE("compare: intervals where both have them") {
+  const Result a = test::uncertain_result();
+  const Result plain = test::sample_result();
+  const Comparison both = compare_results("a", a, "b", a);
+  const CompareRow& ttft = both.rows[0];
+  REQUIRE(ttft.metric == "ttft_s");
+  CHECK(ttft.a_interval->low == 1.125);
+  CHECK(ttft.b_interval->high == 2.25);
+  CHECK(!both.rows[1].a_interval);  // the median has none
+  CHECK(comparison_to_table(both).find("1.500 (1.12 ... 2.25)") != std::string::npos);
+  CHECK(comparison_to_json(both).find("\"b_high\": 2.25") != std::string::npos);
+  CHECK(comparison_to_csv(both).find("full,ttft_s,1.5,1.5,1,1.125,2.25,1.125,2.25\n") !=
+        std::string::npos);
+
+  const Comparison one = compare_results("a", a, "b", plain);
+  CHECK(!one.rows[0].a_interval);
+  CHECK(comparison_to_json(one).find("a_low") == std::string::npos);
+  CHECK(comparison_to_csv(one).find("full,ttft_s,1.5,1.5,1,,,,\n") != std::string::npos);
+}

@@ -62,3 +62,14 @@ TEST_CASE("requests CSV: one row a request and strategy") {
   CHECK(cell(rows, 2, "stall_s") == "1.25");
   CHECK(cell(rows, 2, "jct_s") == "7");
 }
+
+TEST_CASE("result CSV: how many sizes lie outside the fits") {
+  const auto columns = strategy_columns();
+  const auto at = static_cast<std::size_t>(
+      std::find(columns.begin(), columns.end(), "outside_domain") - columns.begin());
+  REQUIRE(at < columns.size());
+  const Result outside = test::uncertain_result();
+  CHECK(strategy_fields(outside, outside.strategies[1])[at] == "3");
+  const Result inside = test::sample_result();
+  CHECK(strategy_fields(inside, inside.strategies[1])[at] == "0");
+}

@@ -77,6 +77,58 @@ TEST_CASE("result JSON: reads back to the same text") {
   CHECK(result_to_json(result_from_json("r.json", text)) == text);
 }
 
+TEST_CASE("result JSON: weakest constant, domain, tables and intervals, there and back") {
+  const Result result = test::uncertain_result();
+  const std::string text = result_to_json(result);
+  const auto json = nlohmann::json::parse(text);
+  CHECK(json["weakest_constant"] == "L20 host_step");
+  CHECK(json["outside_domain"][0] == nlohmann::json::parse(R"({"gpu": "L20",
+      "kernel": "prefill_attention", "dimension": "tokens", "value": 48000, "low": 64,
+      "high": 16384})"));
+  CHECK(json["from_table"][0] == nlohmann::json::parse(R"({"gpu": "L20", "kernel": "gemm",
+      "inside": 12, "outside": 3, "first_outside": "m=3, n=4096, k=4096"})"));
+  CHECK(json["strategies"][0]["metrics"]["ttft_s"]["low"] == 1.125);
+  CHECK(json["strategies"][0]["metrics"]["ttft_s"]["high"] == 2.25);
+  CHECK(json["uncertainty"]["draws"] == 200);
+  CHECK(json["uncertainty"]["without_error"] == std::vector<std::string>{"L20 (host)", "erdma"});
+  CHECK(json["uncertainty"]["ratios"][1] == nlohmann::json::parse(R"({"of": "hack",
+      "against": "full", "metric": "jct_s", "ratio": 0.8, "low": 0.5, "high": 1.25})"));
+  CHECK(result_to_json(result_from_json("r.json", text)) == text);
+  CHECK(!nlohmann::json::parse(result_to_json(sample_result())).contains("uncertainty"));
+
+  // Results of versions before them are read as well.
+  auto old = nlohmann::json::parse(result_to_json(sample_result()));
+  for (const char* key : {"weakest_constant", "outside_domain", "from_table"}) old.erase(key);
+  CHECK(error_of(old.dump()) == "no error");
+}
+
+TEST_CASE("result JSON: an interval that is none is refused") {
+  const auto broken = [](auto change) {
+    auto json = nlohmann::json::parse(result_to_json(test::uncertain_result()));
+    change(json);
+    return error_of(json.dump());
+  };
+  using J = nlohmann::json;
+  CHECK(broken([](J&) {}) == "no error");
+  CHECK(broken([](J& j) {
+          j["strategies"][0]["metrics"]["ttft_s"]["low"] = 3;
+        }).find("metrics.ttft_s is low 3, high 2.25") != std::string::npos);
+  CHECK(broken([](J& j) {
+          j["strategies"][0]["metrics"]["ttft_s"].erase("high");
+        }).find("no strategies[0].metrics.ttft_s.high") != std::string::npos);
+  CHECK(broken([](J& j) {
+          j["uncertainty"]["ratios"][0]["low"] = 0.75;
+        }).find("uncertainty.ratios[0] is") != std::string::npos);
+  CHECK(broken([](J& j) { j["uncertainty"]["draws"] = -1; }).find("uncertainty.draws is -1") !=
+        std::string::npos);
+  CHECK(broken([](J& j) {
+          j["outside_domain"][0]["value"] = "x";
+        }).find("outside_domain[0].value is string") != std::string::npos);
+  CHECK(broken([](J& j) {
+          j["from_table"][0]["inside"] = 0.5;
+        }).find("from_table[0].inside is 0.5") != std::string::npos);
+}
+
 TEST_CASE("result JSON: a sum that does not hold is refused, and named") {
   const auto broken = [](auto change) {
     Result result = sample_result();

@@ -72,3 +72,32 @@ TEST_CASE("result table: members of a group that carry the same share a row") {
   CHECK(has(text, "switch->prefill-*    50.0  50.0\n"));
   CHECK(!has(text, "prefill-0"));
 }
+
+TEST_CASE("result table: weakest constant, domain and tables") {
+  const std::string text = result_to_table(test::uncertain_result(), 1000);
+  // Both dimensions of gemm are one kernel.
+  CHECK(has(text,
+            "weakest number: datasheet (L20 host_step) · outside the fits' domain: L20 "
+            "prefill_attention, L20 gemm\n"));
+  CHECK(
+      has(text,
+          "L20 gemm: 12 shapes from the table, 3 outside its grid by formula (first: m=3, n=4096, "
+          "k=4096)\n"));
+  CHECK(has(text, "L20 collective: 1 shape from the table\n"));
+  CHECK(!has(result_to_table(sample_result()), "domain"));
+  CHECK(!has(result_to_table(sample_result()), "draws"));
+}
+
+TEST_CASE("result table: intervals, and ratios as speed-ups against full") {
+  const std::string text = result_to_table(test::uncertain_result());
+  CHECK(has(text, "90 % of 200 draws"));
+  CHECK(has(text, "3.38 ... 6.75"));          // ttst 4.5 s of full: 0.75 and 1.5 times
+  CHECK(has(text, "2.50x (2.00 ... 4.00)"));  // hack takes 0.4 (0.25 to 0.5) of full
+  CHECK(has(text, "1.25x (0.80 ... 2.00)"));
+  CHECK(widest_line(text) <= 100);
+
+  Result alone = test::uncertain_result();
+  alone.strategies.pop_back();
+  alone.uncertainty->ratios.clear();
+  CHECK(!has(result_to_table(alone), "with the same errors"));
+}

@@ -57,4 +57,23 @@ inline Result sample_result() {
   return r;
 }
 
+// The same with all that a run with tables, sizes beyond the fits and draws has.
+inline Result uncertain_result() {
+  Result r = sample_result();
+  r.weakest_constant = "L20 host_step";
+  r.outside_domain = {{"L20", "prefill_attention", "tokens", 48'000, 64, 16'384},
+                      {"L20", "gemm", "m", 1, 2, 16'384},
+                      {"L20", "gemm", "n", 128, 2048, 65'536}};
+  r.from_table = {{"L20", "gemm", 12, 3, "m=3, n=4096, k=4096"}, {"L20", "collective", 1, 0, ""}};
+  r.without_error = {"L20 (host)", "erdma"};
+  for (StrategyResult& s : r.strategies) {
+    for (Distribution* d :
+         {&s.ttft_s, &s.ttst_s, &s.second_token_s, &s.stall_s, &s.tbt_s, &s.jct_s})
+      d->interval = Interval{0.75 * d->mean, 1.5 * d->mean};
+  }
+  r.uncertainty = Uncertainty{
+      200, {{"hack", "full", "ttst_s", 0.4, 0.25, 0.5}, {"hack", "full", "jct_s", 0.8, 0.5, 1.25}}};
+  return r;
+}
+
 }  // namespace kvlane::test
