@@ -110,6 +110,7 @@ class Line {
       if (parsed.is_object()) return 1;
     } catch (const Json::parse_error& error) {
       return static_cast<int>(std::clamp<std::size_t>(error.byte, 1, 1'000'000'000));
+    } catch (const Json::exception&) {  // a number beyond a double's range; its place is not told
     }
     return 1;
   }

@@ -1,0 +1,195 @@
+// Samples as JSON lines: what is read, what is written, and the place in every complaint.
+
+#include "sim/scenario/sample_file.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/unit/scenario/support.h"
+
+using namespace kvlane;
+using kvlane::test::error_of;
+
+namespace {
+
+const std::string kLine =
+    R"({"machine": "H100-SXM", "source": "bench 1a2b", "licence": "MIT", "variant": "lib-1", )"
+    R"("kernel": "gemm", "shape": {"m": 1, "n": 256, "k": 512}, "dtype": "bf16", )"
+    R"("seconds": 2.5e-06})";
+
+std::string with(std::string text, const std::string& old, const std::string& now) {
+  const auto at = text.find(old);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, old.size(), now);
+}
+
+// "s.jsonl:LINE:COLUMN: ", the column being that of `part` in kLine.
+std::string place(int line, const std::string& part) {
+  const auto at = kLine.find(part);
+  REQUIRE(at != std::string::npos);
+  return "s.jsonl:" + std::to_string(line) + ':' + std::to_string(at + 1) + ": ";
+}
+
+std::string error(const std::string& text) {
+  return error_of([&] { parse_samples(text, "s.jsonl"); });
+}
+
+bool starts(const std::string& text, const std::string& beginning) {
+  CAPTURE(text);
+  CAPTURE(beginning);
+  const bool does = text.rfind(beginning, 0) == 0;
+  CHECK(does);
+  return does;
+}
+
+}  // namespace
+
+TEST_CASE("a line is read field by field") {
+  const std::vector<Sample> samples = parse_samples(
+      kLine + "\n\n" +
+          R"({"seconds": 1, "dtype": "", "shape": {"bytes": 4096, "queue_pairs": 2}, )"
+          R"("kernel": "nic_message", "variant": "", "licence": "", "source": "", "machine": "x", )"
+          R"("model": "m-7b", "set_aside": "duplicate"})" +
+          "\r\n",
+      "s.jsonl");
+  REQUIRE(samples.size() == 2);
+  const Sample first{"H100-SXM",    "bench 1a2b", "MIT",  "lib-1", "gemm",
+                     {1, 256, 512}, "bf16",       2.5e-6, "",      ""};
+  CHECK(samples[0] == first);
+  const Sample second{"x", "", "", "", "nic_message", {4096, 2}, "", 1.0, "m-7b", "duplicate"};
+  CHECK(samples[1] == second);
+}
+
+TEST_CASE("no lines are no samples") {
+  CHECK(parse_samples("", "s.jsonl").empty());
+  CHECK(parse_samples("\n \t\r\n", "s.jsonl").empty());
+}
+
+TEST_CASE("the shape is written in the kernel's order, absent fields are not") {
+  const Sample sample{"H100-SXM",    "bench 1a2b", "MIT",  "lib-1", "gemm",
+                      {1, 256, 512}, "bf16",       2.5e-6, "",      ""};
+  CHECK(sample_line(sample) == kLine + '\n');
+}
+
+TEST_CASE("what is written is read back the same, for every kernel") {
+  // Doubles whose shortest decimal form is long, and the ends of their range.
+  const double times[] = {0.1 + 0.2,
+                          1.0 / 3.0,
+                          2.95556e-06,
+                          5e-324,
+                          std::numeric_limits<double>::max(),
+                          std::nextafter(1.0, 2.0),
+                          1.0,
+                          1e22};
+  std::string text;
+  std::vector<Sample> all;
+  for (const std::string& kernel : sample_kernels()) {
+    for (const double time : times) {
+      Sample sample{"a \"quoted\" name\\",
+                    "tab\t, \xc3\xa9",
+                    "CC-BY-4.0",
+                    "\x01",
+                    kernel,
+                    {},
+                    "fp8",
+                    time,
+                    "",
+                    ""};
+      for (std::size_t i = 0; i < sample_dimensions(kernel).size(); ++i) {
+        sample.shape.push_back(static_cast<std::int64_t>(i) + 1);
+      }
+      if (kernel.starts_with("serving")) sample.model = "meta-llama/Llama-3.1-8B";
+      if (time == 1.0) sample.set_aside = "throttled";
+      text += sample_line(sample);
+      all.push_back(sample);
+    }
+  }
+  CHECK(parse_samples(text, "s.jsonl") == all);
+}
+
+TEST_CASE("a text that is no UTF-8 is written so that it can be read") {
+  Sample sample = parse_samples(kLine, "s.jsonl").front();
+  sample.variant = "\xff-1";
+  CHECK(parse_samples(sample_line(sample), "s.jsonl").front().variant == "\xef\xbf\xbd-1");
+}
+
+TEST_CASE("sizes at their borders") {
+  const auto reads = [](const std::string& text) { return error(text) == "no error"; };
+  CHECK(reads(with(kLine, "\"m\": 1", "\"m\": 1000000000000000")));
+  CHECK_FALSE(reads(with(kLine, "\"m\": 1", "\"m\": 1000000000000001")));
+  CHECK_FALSE(reads(with(kLine, "\"m\": 1", "\"m\": 0")));
+  CHECK_FALSE(reads(with(kLine, "\"m\": 1", "\"m\": 18446744073709551615")));
+  CHECK_FALSE(reads(with(kLine, "\"m\": 1", "\"m\": 99999999999999999999")));
+  const std::string prefix = with(
+      with(kLine, "\"gemm\"", "\"prefix_attention\""), R"({"m": 1, "n": 256, "k": 512})",
+      R"({"sequences": 1, "new_tokens": 16, "cached_tokens": 0, "query_heads": 8, "kv_heads": 2, )"
+      R"("head_width": 128})");
+  CHECK(reads(prefix));
+  CHECK_FALSE(reads(with(prefix, "\"new_tokens\": 16", "\"new_tokens\": 0")));
+  CHECK_FALSE(reads(with(prefix, "\"cached_tokens\": 0", "\"cached_tokens\": -1")));
+}
+
+TEST_CASE("a missing key is named, with its line") {
+  for (const char* key :
+       {"machine", "source", "licence", "variant", "kernel", "shape", "dtype", "seconds"}) {
+    const std::string renamed = with(kLine, '"' + std::string(key) + "\":", "\"model\":");
+    // `shape` and `seconds` become a model that is no text, which is another complaint.
+    const std::string what = error(kLine + '\n' + renamed);
+    if (key == std::string("shape") || key == std::string("seconds")) {
+      CHECK(what.find("s.jsonl:2:") == 0);
+      continue;
+    }
+    CHECK(what == "s.jsonl:2:1: no `" + std::string(key) + "`; expected it in every sample");
+  }
+  const std::string no_time = with(kLine, R"(, "seconds": 2.5e-06)", "");
+  CHECK(error(no_time) == "s.jsonl:1:1: no `seconds`; expected it in every sample");
+  const std::string no_shape = with(kLine, R"( "shape": {"m": 1, "n": 256, "k": 512},)", "");
+  CHECK(error(no_shape) == "s.jsonl:1:1: no `shape`; expected it in every sample");
+}
+
+TEST_CASE("an unknown key, kernel or dimension") {
+  starts(error(with(kLine, "\"dtype\"", "\"dtypo\"")),
+         place(1, "\"dtype\"") + "unknown key `dtypo`; expected machine, ");
+  starts(error(with(kLine, "\"gemm\"", "\"gem\"")),
+         place(1, "\"kernel\"") + "unknown kernel `gem`; expected one of gemm, ");
+  CHECK(error(with(kLine, "\"n\":", "\"N\":")) ==
+        place(1, "\"n\":") + "dimension `N` of gemm; expected m, n, k");
+  CHECK(error(with(kLine, ", \"k\": 512", "")) ==
+        place(1, "\"shape\"") + "no `k` in the shape of gemm; expected m, n, k");
+  CHECK(error(with(kLine, "\"n\": 256", "\"m\": 256")) != "no error");  // m a second time
+}
+
+TEST_CASE("values of another kind") {
+  starts(error(with(kLine, "\"H100-SXM\"", "100")),
+         place(1, "\"machine\"") + "`machine` is no text; ");
+  starts(error(with(kLine, "2.5e-06", "\"2.5e-06\"")),
+         place(1, "\"seconds\"") + "`seconds` is no number; ");
+  starts(error(with(kLine, R"({"m": 1, "n": 256, "k": 512})", "[1, 256, 512]")),
+         place(1, "\"shape\"") + "`shape` is no object; ");
+  starts(error(with(kLine, "256", "256.5")), place(1, "\"n\": 256") + "`n`: 256.5; ");
+  starts(error(with(kLine, "256", "\"256\"")), place(1, "\"n\": 256") + "`n`: \"256\"; ");
+}
+
+TEST_CASE("times that no clock shows") {
+  const std::string at = place(1, "\"seconds\"");
+  CHECK(error(with(kLine, "2.5e-06", "0")) == at + "0 s; expected a time above zero");
+  CHECK(error(with(kLine, "2.5e-06", "-1e-9")) == at + "-1e-09 s; expected a time above zero");
+  CHECK(error(with(kLine, "2.5e-06", "NaN")) != "no error");
+  CHECK(error(with(kLine, "2.5e-06", "1e999")) ==
+        "s.jsonl:1:1: not a JSON object; expected a sample");
+  CHECK(error(with(kLine, "2.5e-06", "null")) != "no error");
+}
+
+TEST_CASE("lines that are no objects, counted with the blank ones") {
+  for (const char* line : {"[]", "1", "{", "machine", "{} {}", "\"\xff\""}) {
+    CAPTURE(line);
+    starts(error(kLine + "\n\n" + line + '\n' + kLine), "s.jsonl:3:");
+  }
+  // An object over two lines is none.
+  starts(error(with(kLine, ", \"source\"", ",\n\"source\"")), "s.jsonl:1:");
+  starts(error(kLine + kLine), "s.jsonl:1:");
+  starts(error(with(kLine, "\"dtype\": \"bf16\"", "\"dtype\": \"bf16\", \"dtype\": \"bf16\"")),
+         "s.jsonl:1:");
+}
