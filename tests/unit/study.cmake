@@ -5,7 +5,7 @@ kvlane_add_test(study LABEL unit
 # The parts of sim/cli under sweep and paper, with their threads.
 if(TARGET kvlane_cli)
   kvlane_add_test(cli_parts LABEL unit threads
-    SOURCES cli/output_file_test.cpp cli/progress_test.cpp cli/journal_test.cpp cli/paper_runs_test.cpp DEPENDS cli)
+    SOURCES cli/output_file_test.cpp cli/progress_test.cpp cli/journal_test.cpp cli/paper_runs_test.cpp cli/draws_test.cpp DEPENDS cli)
 endif()
 
 find_program(KVLANE_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
