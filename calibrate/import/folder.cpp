@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "calibrate/import/artefacts.h"
+#include "sim/base/input_error.h"
 #include "sim/base/check.h"
 
 namespace kvlane::calibrate {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "calibrate/import/formats.h"
@@ -78,7 +77,7 @@ std::int64_t whole(const Word& word) {
 
 void read_text(const std::string& path, std::string_view text, const ImportOptions& options,
                SampleMaker& make) {
-  std::optional<Columns> columns;
+  Columns columns;  // count 0: no header so far
   bool any = false;
   for (const std::vector<Word>& words : words_of_lines(text, path, 1)) {
     if (words.empty()) continue;
@@ -87,22 +86,22 @@ void read_text(const std::string& path, std::string_view text, const ImportOptio
       continue;
     }
     const char first = words.front().text.front();
-    if (!columns || first < '0' || first > '9') {
-      if (words.front().text.starts_with("---") && any) columns.reset();
+    if (columns.count == 0 || first < '0' || first > '9') {
+      if (words.front().text.starts_with("---") && any) columns = {};
       continue;
     }
-    if (words.size() != columns->count) {
+    if (words.size() != columns.count) {
       throw InputError(words.front().place, fmt::format("{} numbers", words.size()),
-                       fmt::format("expected {} as in the header", columns->count));
+                       fmt::format("expected {} as in the header", columns.count));
     }
     const std::int64_t bytes = whole(words[0]);
-    const double value = positive_number(words[columns->value]);
+    const double value = positive_number(words[columns.value]);
     any = true;
-    if (columns->bandwidth) {
+    if (columns.bandwidth) {
       make.add(options.machine, "perftest", "nic_message", {bytes, 1}, "",
-               static_cast<double>(bytes) / (value * columns->unit));
+               static_cast<double>(bytes) / (value * columns.unit));
     } else {
-      make.add(options.machine, "perftest", "nic_latency", {bytes}, "", value * columns->unit);
+      make.add(options.machine, "perftest", "nic_latency", {bytes}, "", value * columns.unit);
     }
   }
   if (!any) {
