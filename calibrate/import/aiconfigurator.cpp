@@ -92,7 +92,7 @@ void read_collectives(const CsvTable& table, SampleMaker& make) {
     const std::string variant = nccl ? "nccl-" + table.text(r, version)
                                      : table.text(r, what) + ' ' + table.text(r, version);
     make.add(machine_name(table.text(r, system)), variant, kernel,
-             {2 * table.integer(r, elements), table.integer(r, gpus)}, "bf16",
+             {2 * table.size_in(r, elements), table.integer(r, gpus)}, "bf16",
              table.positive(r, time) / 1e3);
   }
 }

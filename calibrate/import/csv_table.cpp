@@ -158,11 +158,13 @@ double CsvTable::positive(std::size_t row, std::size_t column) const {
   return value;
 }
 
-std::int64_t CsvTable::integer(std::size_t row, std::size_t column, std::int64_t least) const {
+std::int64_t CsvTable::integer(std::size_t row, std::size_t column, std::int64_t least,
+                               std::int64_t most) const {
   const double value = number(row, column);
-  if (value != std::floor(value) || value < static_cast<double>(least) || value > 1e15) {
+  if (value != std::floor(value) || value < static_cast<double>(least) ||
+      value > static_cast<double>(most)) {
     fail(row, column, fmt::format("`{}` in column `{}`", text(row, column), columns_[column]),
-         fmt::format("expected a whole number from {} to 1e15", least));
+         fmt::format("expected a whole number from {} to {}", least, most));
   }
   return static_cast<std::int64_t>(value);
 }

@@ -20,7 +20,7 @@ void read_curves(const std::string& path, std::string_view text, const ImportOpt
              bytes = at("message_bytes"), value = at("value"), unit = at("unit");
   for (std::size_t r = 0; r < table.size(); ++r) {
     const std::string& what = table.text(r, metric);
-    const std::int64_t size = table.integer(r, bytes);
+    const std::int64_t size = table.size_in(r, bytes);
     if (what == "bandwidth" && table.text(r, unit) == "Gb/s") {
       make.add(table.text(r, curve), table.text(r, operation), "nic_message", {size, 1}, "",
                static_cast<double>(size) * 8 / (table.positive(r, value) * 1e9));
@@ -57,7 +57,7 @@ void read_mooncake(const std::string& path, std::string_view text, const ImportO
       make.skip("blocks without a write rate");
       continue;
     }
-    const std::int64_t bytes = table.integer(r, block);
+    const std::int64_t bytes = table.size_in(r, block);
     make.add(table.text(r, instance), "mooncake " + table.text(r, route), "kv_transfer", {bytes, 1},
              "", static_cast<double>(bytes) / (table.positive(r, write) * 1e9));
   }
@@ -71,9 +71,14 @@ void read_pcie(const std::string& path, std::string_view text, const ImportOptio
   const auto device = at("device"), direction = at("direction"), memory = at("memory"),
              bytes = at("transfer_bytes"), rate = at("bandwidth_GBps");
   for (std::size_t r = 0; r < table.size(); ++r) {
-    const std::int64_t size = table.integer(r, bytes);
-    make.add(table.text(r, device), table.text(r, direction) + ' ' + table.text(r, memory), "copy",
-             {size}, "", static_cast<double>(size) / (table.positive(r, rate) * 1e9));
+    if (table.text(r, direction) != "H2D" && table.text(r, direction) != "D2H") {
+      make.skip("copies within a device");
+      continue;
+    }
+    const std::int64_t size = table.size_in(r, bytes);
+    make.add(machine_name(table.text(r, device)),
+             table.text(r, direction) + ' ' + table.text(r, memory), "copy", {size}, "",
+             static_cast<double>(size) / (table.positive(r, rate) * 1e9));
   }
 }
 

@@ -38,7 +38,8 @@ void read_elementwise(const CsvTable& table, const std::string& what, bool matri
                       SampleMaker& make) {
   const std::size_t rate = matrix ? 2 : 1;
   for (std::size_t r = 0; r < table.size(); ++r) {
-    const std::int64_t elements = table.integer(r, 0) * (matrix ? table.integer(r, 1) : 1);
+    const std::int64_t elements =
+        matrix ? table.integer(r, 0) * table.integer(r, 1) : table.size_in(r, 0);
     make.add(kMachine, what, "elementwise", {4 * elements}, "fp16",
              static_cast<double>(elements) / (table.positive(r, rate) * 1e9));
   }

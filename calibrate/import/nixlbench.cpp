@@ -62,14 +62,11 @@ void read(const std::string& path, std::string_view text, const ImportOptions& o
       throw InputError(words.front().place, fmt::format("{} numbers", words.size()),
                        fmt::format("expected {} as in the header", columns->count));
     }
-    const double block = positive_number(words[*columns->block]);
-    const double batch = positive_number(words[*columns->batch]);
-    if (block > 1e15 || batch > 1e15) {
-      throw InputError(words.front().place, "a size above 1e15", "expected bytes and blocks");
-    }
+    const std::int64_t block = whole_number(words[*columns->block]);
+    const std::int64_t batch = whole_number(words[*columns->batch]);
     const double rate = positive_number(words[*columns->rate]) * columns->unit;
-    make.add(options.machine, fmt::format("nixlbench batch {:.0f}", batch), "kv_transfer",
-             {static_cast<std::int64_t>(block), 1}, "", block / rate);
+    make.add(options.machine, fmt::format("nixlbench batch {}", batch), "kv_transfer", {block, 1},
+             "", static_cast<double>(block) / rate);
     any = true;
   }
   if (!any) {

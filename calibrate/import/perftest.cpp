@@ -1,15 +1,19 @@
 // What the tools of perftest print (ib_write_bw, ib_read_lat, ...), as text or as --out_json. The
-// text says its unit in the header: MB/sec there are 2^20 bytes, Gb/sec are 10^9 bits. The JSON
-// does not say which of the two it has: its message rate (millions a second) is read instead.
+// text says its unit in the header: MB/sec (MiB/sec since 2024) there are 2^20 bytes, Gb/sec are
+// 10^9 bits. The JSON does not say which of the two it has: its message rate (millions a second) is
+// read instead.
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "calibrate/import/formats.h"
 #include "calibrate/import/sample_maker.h"
 #include "calibrate/import/tool_text.h"
+#include "sim/scenario/json_places.h"
 
 namespace kvlane::calibrate {
 namespace {
@@ -21,7 +25,8 @@ std::vector<std::string> header_names(const std::vector<Word>& words) {
   std::vector<std::string> names;
   std::string pending;
   for (const Word& word : words) {
-    const bool first_half = word.text == "BW" || word.text == "tps" || word.text.ends_with('%');
+    const bool first_half = word.text == "BW" || word.text == "tps" || word.text == "MsgRate" ||
+                            word.text.ends_with('%');
     if (first_half && pending.empty()) {
       pending = word.text + ' ';
       continue;
@@ -67,17 +72,35 @@ Columns columns_of(const std::vector<Word>& header) {
   return columns;
 }
 
-std::int64_t whole(const Word& word) {
-  const double value = positive_number(word);
-  if (value != static_cast<double>(static_cast<std::int64_t>(value)) || value > 1e15) {
-    throw InputError(word.place, fmt::format("`{}`", word.text), "expected a whole number");
+// What the lines above a table say about the test.
+struct Test {
+  std::string variant = "perftest";
+  std::int64_t queue_pairs = 1;
+};
+
+// "RDMA_Write_BW_Test": sums of two directions are no message's time.
+std::string variant_of(const std::string& title, const SourcePlace& place) {
+  if (title.find("Bidirectional") != std::string::npos) {
+    throw InputError(place, "a bidirectional test, which adds up two directions",
+                     "expected a test of one");
   }
-  return static_cast<std::int64_t>(value);
+  return "perftest " + title;
+}
+
+void read_head(const std::vector<Word>& words, Test& test) {
+  if (words.size() > 1 && words.back().text == "Test") {
+    std::string title;
+    for (const Word& word : words) title += (title.empty() ? "" : "_") + word.text;
+    test = {variant_of(title, words.front().place), 1};
+  }
+  const bool qps = words.size() > 4 && words[0].text == "Number" && words[2].text == "qps";
+  if (qps) test.queue_pairs = whole_number(words[4]);
 }
 
 void read_text(const std::string& path, std::string_view text, const ImportOptions& options,
                SampleMaker& make) {
-  Columns columns;  // count 0: no header so far
+  Columns columns;  // count 0: no table yet
+  Test test;
   bool any = false;
   for (const std::vector<Word>& words : words_of_lines(text, path, 1)) {
     if (words.empty()) continue;
@@ -85,23 +108,27 @@ void read_text(const std::string& path, std::string_view text, const ImportOptio
       columns = columns_of(words);
       continue;
     }
+    if (columns.count == 0) {
+      read_head(words, test);
+      continue;
+    }
     const char first = words.front().text.front();
-    if (columns.count == 0 || first < '0' || first > '9') {
-      if (words.front().text.starts_with("---") && any) columns = {};
+    if (first < '0' || first > '9') {
+      if (words.front().text.starts_with("---")) columns = {};
       continue;
     }
     if (words.size() != columns.count) {
       throw InputError(words.front().place, fmt::format("{} numbers", words.size()),
                        fmt::format("expected {} as in the header", columns.count));
     }
-    const std::int64_t bytes = whole(words[0]);
+    const std::int64_t bytes = whole_number(words[0]);
     const double value = positive_number(words[columns.value]);
     any = true;
     if (columns.bandwidth) {
-      make.add(options.machine, "perftest", "nic_message", {bytes, 1}, "",
+      make.add(options.machine, test.variant, "nic_message", {bytes, test.queue_pairs}, "",
                static_cast<double>(bytes) / (value * columns.unit));
     } else {
-      make.add(options.machine, "perftest", "nic_latency", {bytes}, "", value * columns.unit);
+      make.add(options.machine, test.variant, "nic_latency", {bytes}, "", value * columns.unit);
     }
   }
   if (!any) {
@@ -109,41 +136,82 @@ void read_text(const std::string& path, std::string_view text, const ImportOptio
   }
 }
 
-double json_number(const Json& object, const char* key, const std::string& path) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number() || found->get<double>() <= 0) {
-    throw InputError({path, 1, 1}, fmt::format("no number above zero in results.{}", key),
-                     "expected perftest's --out_json");
+// Of --out_json: one test, one size.
+class Report {
+ public:
+  Report(std::string_view text, const std::string& path) : path_(path) {
+    try {
+      json_ = Json::parse(text);
+    } catch (const Json::parse_error& error) {
+      throw InputError(place_of_byte(text, error.byte), "no JSON",
+                       "expected perftest's --out_json");
+    } catch (const Json::exception&) {
+      throw InputError({path, 1, 1}, "a number beyond a double's range", "expected a smaller one");
+    }
+    places_ = json_places(text, path);
   }
-  return found->get<double>();
-}
+
+  const Json* find(const std::string& group, const std::string& key) const {
+    const auto object = json_.find(group);
+    if (object == json_.end() || !object->is_object()) return nullptr;
+    const auto found = object->find(key);
+    return found == object->end() ? nullptr : &*found;
+  }
+  SourcePlace place(const std::string& key) const {
+    const auto found = places_.find(key);
+    return found == places_.end() ? SourcePlace{path_, 1, 1} : found->second;
+  }
+  double positive(const std::string& group, const std::string& key) const {
+    const Json* value = find(group, key);
+    if (value == nullptr || !value->is_number() || value->get<double>() <= 0) {
+      throw InputError(place(value == nullptr ? group : group + '.' + key),
+                       fmt::format("no number above zero in {}.{}", group, key),
+                       "expected perftest's --out_json");
+    }
+    return value->get<double>();
+  }
+  std::int64_t whole(const std::string& group, const std::string& key) const {
+    const double value = positive(group, key);
+    if (value != std::floor(value) || value > 1e15) {
+      throw InputError(place(group + '.' + key), fmt::format("{} in {}.{}", value, group, key),
+                       "expected a whole number from 1 to 1e15");
+    }
+    return static_cast<std::int64_t>(value);
+  }
+
+ private:
+  SourcePlace place_of_byte(std::string_view text, std::size_t byte) const {
+    const std::string_view before = text.substr(0, byte == 0 ? 0 : byte - 1);
+    const auto lines = std::count(before.begin(), before.end(), '\n');
+    const auto last = before.rfind('\n');
+    const std::size_t start = last == std::string_view::npos ? 0 : last + 1;
+    return {path_, static_cast<int>(lines) + 1, static_cast<int>(before.size() - start) + 1};
+  }
+
+  std::string path_;
+  Json json_;
+  JsonPlaces places_;
+};
 
 void read_json(const std::string& path, std::string_view text, const ImportOptions& options,
                SampleMaker& make) {
-  const Json json = Json::parse(text, nullptr, false);
-  const Json* results = nullptr;
-  if (json.is_object() && json.contains("results")) results = &json["results"];
-  if (results == nullptr || !(results->is_object() || results->is_array())) {
-    throw InputError({path, 1, 1}, "no `results`", "expected perftest's --out_json");
+  const Report report(text, path);
+  Test test;
+  const Json* title = report.find("test_info", "test");
+  if (title != nullptr && title->is_string()) {
+    test.variant = variant_of(title->get<std::string>(), report.place("test_info.test"));
   }
-  const Json list = results->is_array() ? *results : Json::array({*results});
-  if (list.empty()) throw InputError({path, 1, 1}, "empty `results`", "expected a result");
-  for (const Json& result : list) {
-    if (!result.is_object()) {
-      throw InputError({path, 1, 1}, "a result that is no object",
-                       "expected perftest's --out_json");
-    }
-    const double size = json_number(result, "MsgSize", path);
-    if (size > 1e15) throw InputError({path, 1, 1}, "a message above 1e15 B", "expected a size");
-    const auto bytes = static_cast<std::int64_t>(size);
-    if (result.contains("MsgRate")) {
-      make.add(options.machine, "perftest", "nic_message", {bytes, 1}, "",
-               1 / (json_number(result, "MsgRate", path) * 1e6));
-    } else {
-      const char* key = result.contains("t_typical") ? "t_typical" : "t_avg";
-      make.add(options.machine, "perftest", "nic_latency", {bytes}, "",
-               json_number(result, key, path) / 1e6);
-    }
+  if (report.find("test_info", "Number_of_qps") != nullptr) {
+    test.queue_pairs = report.whole("test_info", "Number_of_qps");
+  }
+  const std::int64_t bytes = report.whole("results", "MsgSize");
+  if (report.find("results", "MsgRate") != nullptr) {
+    make.add(options.machine, test.variant, "nic_message", {bytes, test.queue_pairs}, "",
+             1 / (report.positive("results", "MsgRate") * 1e6));
+  } else {
+    const bool typical = report.find("results", "t_typical") != nullptr;
+    make.add(options.machine, test.variant, "nic_latency", {bytes}, "",
+             report.positive("results", typical ? "t_typical" : "t_avg") / 1e6);
   }
 }
 

@@ -56,4 +56,13 @@ double positive_number(const Word& word) {
   return value;
 }
 
+std::int64_t whole_number(const Word& word) {
+  const double value = positive_number(word);
+  if (value != std::floor(value) || value > 1e15) {
+    throw InputError(word.place, fmt::format("`{}`", word.text),
+                     "expected a whole number from 1 to 1e15");
+  }
+  return static_cast<std::int64_t>(value);
+}
+
 }  // namespace kvlane::calibrate

@@ -1,6 +1,7 @@
 #pragma once
 // Lines and words of a tool's printed output, with places for errors.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,5 +21,7 @@ std::vector<std::vector<Word>> words_of_lines(std::string_view text, const std::
                                               int gap);
 // A number above zero. Throws InputError at the word.
 double positive_number(const Word& word);
+// A whole number from 1 to 1e15.
+std::int64_t whole_number(const Word& word);
 
 }  // namespace kvlane::calibrate

@@ -101,11 +101,11 @@ void read_network(const CsvTable& table, const std::string& path, SampleMaker& m
   for (std::size_t r = 0; r < table.size(); ++r) {
     if (table.integer(r, rank, 0) != 0) {
       make.skip("further ranks of one operation");
-    } else if (table.integer(r, per_node) != table.integer(r, ranks) && reduce) {
-      make.skip("all-reduces over several nodes");
+    } else if (table.integer(r, per_node) != table.integer(r, ranks)) {
+      make.skip("collectives over several nodes");
     } else {
       make.add(machine, "nccl " + node, reduce ? "all_reduce" : "send_recv",
-               {table.integer(r, bytes), table.integer(r, ranks)}, "fp16",
+               {table.size_in(r, bytes), table.integer(r, ranks)}, "fp16",
                table.positive(r, time) / 1e3);
     }
   }
