@@ -38,6 +38,7 @@ void read_gemm(const CsvTable& table, const std::string& path, SampleMaker& make
   const auto k = table.column("k");
   const auto time = table.column("latency_ms");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     make.add(machine, variant, "gemm",
              {table.integer(r, m), table.integer(r, n), table.integer(r, k)}, fp8 ? "fp8" : "bf16",
              table.positive(r, time) / 1e3);
@@ -56,6 +57,7 @@ void read_attention(const CsvTable& table, const std::string& path, SampleMaker&
   const auto kvs = table.column("num_kv_heads");
   const auto time = table.column("latency_ms");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::string variant = table.text(r, framework) + ' ' + table.text(r, kernel);
     make.add(machine, variant, decode ? "decode_attention" : "prefill_attention",
              {table.integer(r, batch), table.integer(r, length, decode ? 0 : 1) + (decode ? 1 : 0),
@@ -74,6 +76,7 @@ void read_collectives(const CsvTable& table, SampleMaker& make) {
   const auto elements = table.column("message_elems");
   const auto time = table.column("latency_ms");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::string& word = table.text(r, dtype);
     if (word != "half" && word != "bfloat16" && word != "float16") {
       make.skip("collectives of other than 2-byte elements");
@@ -105,6 +108,7 @@ void read_serving(const CsvTable& table, SampleMaker& make) {
              osl = at("osl"), quant = at("gemm_quant_mode"), batch = at("batch_size"),
              tp = at("tp_size"), pp = at("pp_size"), tpot = at("silicon_tpot_ms");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     if (table.text(r, mode) != "agg") {
       make.skip("disaggregated serving points");
     } else if (!table.blank(r, pp) && table.integer(r, pp) != 1) {
@@ -126,7 +130,7 @@ void read_serving(const CsvTable& table, SampleMaker& make) {
 void read(const std::string& path, std::string_view text, const ImportOptions& options,
           Imported& out) {
   const CsvTable table(text, path);
-  SampleMaker make("aiconfigurator 095f58a", "Apache-2.0", options, out);
+  SampleMaker make(path, "aiconfigurator 095f58a", "Apache-2.0", options, out);
   if (table.has("silicon_tpot_ms")) {
     read_serving(table, make);
   } else if (table.has("message_elems")) {

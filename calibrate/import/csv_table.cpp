@@ -20,16 +20,17 @@ std::string trimmed(std::string_view text) {
 
 }  // namespace
 
-CsvTable::CsvTable(std::string_view text, std::string name) : name_(std::move(name)) {
-  read(text, true);
+CsvTable::CsvTable(std::string_view text, std::string name, std::size_t optional_last)
+    : name_(std::move(name)) {
+  read(text, true, optional_last);
 }
 
 CsvTable::CsvTable(std::string_view text, std::string name, std::vector<std::string> columns)
     : name_(std::move(name)), columns_(std::move(columns)) {
-  read(text, false);
+  read(text, false, 0);
 }
 
-void CsvTable::read(std::string_view text, bool header) {
+void CsvTable::read(std::string_view text, bool header, std::size_t optional_last) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   int line = 1;
   std::size_t at = 0;
@@ -98,6 +99,11 @@ void CsvTable::read(std::string_view text, bool header) {
         }
       }
       continue;
+    }
+    while (row.fields.size() < columns_.size() &&
+           row.fields.size() + optional_last >= columns_.size()) {
+      row.fields.emplace_back();
+      row.columns.push_back(start);
     }
     if (row.fields.size() != columns_.size()) {
       throw InputError({name_, row.line, 1}, fmt::format("{} fields", row.fields.size()),

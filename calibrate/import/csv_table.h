@@ -15,7 +15,8 @@ class CsvTable {
  public:
   // Throws InputError: no header, a row with another number of fields than the header, a quote that
   // never ends, a column name twice. Blank lines are skipped; \r\n counts as \n.
-  CsvTable(std::string_view text, std::string name);
+  // `optional_last`: fields at the end of a row that may be left out, and are blank then.
+  CsvTable(std::string_view text, std::string name, std::size_t optional_last = 0);
   // Without a header: `columns` name the fields.
   CsvTable(std::string_view text, std::string name, std::vector<std::string> columns);
 
@@ -43,6 +44,7 @@ class CsvTable {
   [[noreturn]] void fail(std::size_t row, std::size_t column, std::string_view found,
                          std::string_view expected) const;
   SourcePlace place(std::size_t row, std::size_t column) const;
+  int line(std::size_t row) const { return rows_[row].line; }
 
  private:
   struct Row {
@@ -50,7 +52,7 @@ class CsvTable {
     std::vector<std::string> fields;
     std::vector<int> columns;  // where each field starts in its line, from 1
   };
-  void read(std::string_view text, bool header);
+  void read(std::string_view text, bool header, std::size_t optional_last);
   std::optional<std::size_t> index(std::string_view column) const;
 
   std::string name_;

@@ -15,12 +15,13 @@ namespace {
 void read_splitwise(const std::string& path, std::string_view text, const ImportOptions& options,
                     Imported& out) {
   const CsvTable table(text, path);
-  SampleMaker make("splitwise-sim 8f99e7d", "MIT", options, out);
+  SampleMaker make(path, "splitwise-sim 8f99e7d", "MIT", options, out);
   const auto at = [&](const char* name) { return table.column(name); };
   const auto model = at("model"), hardware = at("hardware"), prompt = at("prompt_size"),
              batch = at("batch_size"), tokens = at("token_size"), first = at("prompt_time"),
              gap = at("token_time"), ranks = at("tensor_parallel");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::string machine = machine_name(table.text(r, hardware));
     const std::int64_t b = table.integer(r, batch);
     const std::int64_t p = table.integer(r, prompt);
@@ -43,12 +44,13 @@ void read_splitwise(const std::string& path, std::string_view text, const Import
 void read_tensorrt(const std::string& path, std::string_view text, const ImportOptions& options,
                    Imported& out) {
   const CsvTable table(text, path);
-  SampleMaker make("TensorRT-LLM 138f96d", "Apache-2.0", options, out);
+  SampleMaker make(path, "TensorRT-LLM 138f96d", "Apache-2.0", options, out);
   const auto at = [&](const char* name) { return table.column(name); };
   const auto gpu = at("gpu"), precision = at("precision"), model = at("model"), tp = at("tp"),
              batch = at("batch"), input = at("input_len"), output = at("output_len"),
              metric = at("metric"), value = at("value"), unit = at("unit");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::string machine = machine_name(table.text(r, gpu));
     const char* dtype = table.text(r, precision) == "FP8" ? "fp8" : "fp16";
     const std::string& what = table.text(r, metric);
@@ -61,7 +63,7 @@ void read_tensorrt(const std::string& path, std::string_view text, const ImportO
           .model = table.text(r, model);
     } else if ((of_gpu || what == "throughput_out") && table.text(r, unit) == "tok/s") {
       const double rate = table.positive(r, value) * (of_gpu ? static_cast<double>(ranks) : 1);
-      const auto tokens = static_cast<double>(b * table.integer(r, output));
+      const double tokens = static_cast<double>(b) * static_cast<double>(table.integer(r, output));
       make.add(machine, "trtllm-0.6", "serving_batch",
                {b, table.integer(r, input), table.integer(r, output), ranks}, dtype, tokens / rate)
           .model = table.text(r, model);
@@ -79,6 +81,7 @@ void read_bench_batches(const CsvTable& table, SampleMaker& make) {
              model = at("model"), length = at("in_out_len"), batch = at("batch"),
              latency = at("latency_s");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::int64_t n = table.integer(r, length);
     make.add(machine_name(table.text(r, gpu)), table.text(r, framework), "serving_batch",
              {table.integer(r, batch), n, n, table.integer(r, gpus)}, "fp16",
@@ -93,6 +96,7 @@ void read_bench_first_tokens(const CsvTable& table, SampleMaker& make) {
              model = at("Model"), input = at("Input Length"), batch = at("Batch Size"),
              first = at("TTFT Latency");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     if (table.text(r, gpu).find("Nvidia") == std::string::npos) {
       make.skip("machines of other makers");
       continue;
@@ -107,7 +111,7 @@ void read_bench_first_tokens(const CsvTable& table, SampleMaker& make) {
 void read_bench(const std::string& path, std::string_view text, const ImportOptions& options,
                 Imported& out) {
   const CsvTable table(text, path);
-  SampleMaker make("LLM-Inference-Bench 4211f5d", "BSD-3-Clause", options, out);
+  SampleMaker make(path, "LLM-Inference-Bench 4211f5d", "BSD-3-Clause", options, out);
   if (table.has("TTFT Latency")) {
     read_bench_first_tokens(table, make);
   } else {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "calibrate/import/artefacts.h"
-#include "sim/base/input_error.h"
 #include "sim/base/check.h"
+#include "sim/base/input_error.h"
 
 namespace kvlane::calibrate {
 namespace {
@@ -38,7 +38,8 @@ constexpr Rule kRules[] = {
     {"splitwise", "perf_model", "splitwise"},
     {"e2e_tables", "trtllm_", "tensorrt-llm"},
     {"e2e_tables", "l20_", "l20"},
-    {"argonne", "", "llm-inference-bench"},
+    // Its table of first tokens has rows of 8 fields under 9 names.
+    {"argonne", "llm_inference_bench", "llm-inference-bench"},
     {"rdma", "perftest_curves", "perftest-curves"},
     {"rdma", "mooncake_", "mooncake"},
     {"pcie", "", "pcie"},

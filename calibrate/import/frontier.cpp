@@ -16,7 +16,7 @@ constexpr std::int64_t kHeadWidth = 128;  // of both models
 void read(const std::string& path, std::string_view text, const ImportOptions& options,
           Imported& out) {
   const CsvTable table(text, path);
-  SampleMaker make("Frontier a4b22df", "MIT", options, out);
+  SampleMaker make(path, "Frontier a4b22df", "MIT", options, out);
   const std::string gpu = between(file_name(path), "attention_", "_");
   if (gpu.empty()) {
     throw InputError({path, 0, 0}, "a file name without a GPU", "expected attention_GPU_MODEL.csv");
@@ -33,6 +33,7 @@ void read(const std::string& path, std::string_view text, const ImportOptions& o
              prefill = at("attn_prefill_ms", "prefill_ms");
   const auto decode = shortened ? prefill : table.column("attn_decode_ms");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::int64_t tp = table.integer(r, ranks);
     const std::int64_t q = table.integer(r, heads) / tp;
     const std::int64_t kv = std::max<std::int64_t>(table.integer(r, kv_heads) / tp, 1);

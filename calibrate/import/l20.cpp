@@ -39,12 +39,13 @@ Attention attention_of(const std::string& shape, const std::string& source) {
 void read(const std::string& path, std::string_view text, const ImportOptions& options,
           Imported& out) {
   const CsvTable table(text, path);
-  SampleMaker make("L20 spot values", "facts", options, out);
+  SampleMaker make(path, "L20 spot values", "facts", options, out);
   const auto at = [&](const char* name) { return table.column(name); };
   const auto gpu = at("gpu"), kernel = at("kernel"), shape = at("shape"), dtype = at("dtype"),
              metric = at("metric"), value = at("value"), unit = at("unit");
   const auto source = at("source");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::string machine = machine_name(table.text(r, gpu));
     const char* type = table.text(r, dtype) == "bf16" ? "bf16" : "fp16";
     const std::string& what = table.text(r, kernel);

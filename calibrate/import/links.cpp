@@ -14,15 +14,17 @@ namespace {
 void read_curves(const std::string& path, std::string_view text, const ImportOptions& options,
                  Imported& out) {
   const CsvTable table(text, path);
-  SampleMaker make("perftest curves", "facts", options, out);
+  SampleMaker make(path, "perftest curves", "facts", options, out);
   const auto at = [&](const char* name) { return table.column(name); };
   const auto curve = at("curve_id"), metric = at("metric"), operation = at("operation"),
-             bytes = at("message_bytes"), value = at("value"), unit = at("unit");
+             bytes = at("message_bytes"), value = at("value"), unit = at("unit"), link = at("link");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::string& what = table.text(r, metric);
     const std::int64_t size = table.size_in(r, bytes);
     if (what == "bandwidth" && table.text(r, unit) == "Gb/s") {
-      make.add(table.text(r, curve), table.text(r, operation), "nic_message", {size, 1}, "",
+      make.add(table.text(r, curve), table.text(r, operation) + ' ' + table.text(r, link),
+               "nic_message", {size, 1}, "",
                static_cast<double>(size) * 8 / (table.positive(r, value) * 1e9));
     } else if (what == "latency_t_typical" && table.text(r, unit) == "us") {
       make.add(table.text(r, curve), table.text(r, operation), "nic_latency", {size}, "",
@@ -40,12 +42,16 @@ void read_curves(const std::string& path, std::string_view text, const ImportOpt
 void read_mooncake(const std::string& path, std::string_view text, const ImportOptions& options,
                    Imported& out) {
   const CsvTable table(text, path);
-  SampleMaker make("Mooncake 3b5a594", "Apache-2.0", options, out);
+  SampleMaker make(path, "Mooncake 3b5a594", "Apache-2.0", options, out);
   if (table.has("kv_mb")) {
     const auto size = table.column("kv_mb");
     const auto time = table.column("transfer_ms");
     for (std::size_t r = 0; r < table.size(); ++r) {
-      make.add("H800-8xCX7", "mooncake", "kv_transfer", {table.integer(r, size) * 1'000'000, 8}, "",
+      make.row(table.line(r));
+      const std::int64_t megabytes = table.integer(r, size);
+      if (megabytes > 1'000'000'000)
+        table.fail(r, size, "above 1e15 B", "expected MB of one request");
+      make.add("H800-8xCX7", "mooncake", "kv_transfer", {megabytes * 1'000'000, 8}, "",
                table.positive(r, time) / 1e3);
     }
     return;
@@ -53,6 +59,7 @@ void read_mooncake(const std::string& path, std::string_view text, const ImportO
   const auto instance = table.column("instance"), route = table.column("path"),
              block = table.column("block_bytes"), write = table.column("write_GBps");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     if (table.blank(r, write)) {
       make.skip("blocks without a write rate");
       continue;
@@ -66,11 +73,12 @@ void read_mooncake(const std::string& path, std::string_view text, const ImportO
 void read_pcie(const std::string& path, std::string_view text, const ImportOptions& options,
                Imported& out) {
   const CsvTable table(text, path);
-  SampleMaker make("host-device copies", "facts", options, out);
+  SampleMaker make(path, "host-device copies", "facts", options, out);
   const auto at = [&](const char* name) { return table.column(name); };
   const auto device = at("device"), direction = at("direction"), memory = at("memory"),
              bytes = at("transfer_bytes"), rate = at("bandwidth_GBps");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     if (table.text(r, direction) != "H2D" && table.text(r, direction) != "D2H") {
       make.skip("copies within a device");
       continue;

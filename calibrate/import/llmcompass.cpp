@@ -27,6 +27,7 @@ double milliseconds(const CsvTable& table, std::size_t row, std::size_t column) 
 
 void read_matmul(const CsvTable& table, SampleMaker& make) {
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     make.add(kMachine, "cublas", "gemm",
              {table.integer(r, 0), table.integer(r, 2), table.integer(r, 1)}, "fp16",
              milliseconds(table, r, 3));
@@ -38,6 +39,7 @@ void read_elementwise(const CsvTable& table, const std::string& what, bool matri
                       SampleMaker& make) {
   const std::size_t rate = matrix ? 2 : 1;
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::int64_t elements =
         matrix ? table.integer(r, 0) * table.integer(r, 1) : table.size_in(r, 0);
     make.add(kMachine, what, "elementwise", {4 * elements}, "fp16",
@@ -47,7 +49,7 @@ void read_elementwise(const CsvTable& table, const std::string& what, bool matri
 
 void read(const std::string& path, std::string_view text, const ImportOptions& options,
           Imported& out) {
-  SampleMaker make("LLMCompass 2e015fd", "BSD-3-Clause", options, out);
+  SampleMaker make(path, "LLMCompass 2e015fd", "BSD-3-Clause", options, out);
   const std::string what(file_name(path).substr(0, file_name(path).find('_')));
   if (what == "matmul") {
     read_matmul(CsvTable(text, path, {"M", "K", "N", "latency", "rate"}), make);

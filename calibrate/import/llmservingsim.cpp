@@ -55,6 +55,7 @@ void read_attention(const CsvTable& table, const std::string& path, SampleMaker&
   const std::int64_t kv = file.model.kv_heads;
   const std::int64_t d = file.model.head_width;
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::int64_t c = table.integer(r, chunk, 0);
     const std::int64_t p = table.integer(r, cached, 0);
     const std::int64_t n = table.integer(r, decodes, 0);
@@ -113,6 +114,7 @@ void read_dense(const CsvTable& table, const std::string& path, SampleMaker& mak
   const auto tokens = table.column(sequences ? "sequences" : "tokens");
   const auto time = table.column("time_us");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::string& name = table.text(r, layer);
     const std::int64_t m = table.integer(r, tokens);
     const double seconds = table.positive(r, time) / 1e6;
@@ -133,6 +135,7 @@ void read_v0_layers(const CsvTable& table, const std::string& path, SampleMaker&
     if (c == tokens || !name.ends_with("_ns")) continue;
     name.resize(name.size() - 3);
     for (std::size_t r = 0; r < table.size(); ++r) {
+      make.row(table.line(r));
       const double nanoseconds = table.number(r, c);
       if (nanoseconds == 0) {
         make.skip("operations below the profiler's resolution");
@@ -151,6 +154,7 @@ void read_v0_attention(const CsvTable& table, const std::string& path, SampleMak
              chunk = table.column("prefill_chunk"), cached = table.column("kv_cache"),
              time = table.column("prefill_median_ms");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::int64_t tp = table.integer(r, ranks);
     const std::int64_t q = table.integer(r, heads) / tp;
     const std::int64_t kv = std::max<std::int64_t>(table.integer(r, kv_heads) / tp, 1);
@@ -169,7 +173,7 @@ void read_v0_attention(const CsvTable& table, const std::string& path, SampleMak
 void read(const std::string& path, std::string_view text, const ImportOptions& options,
           Imported& out) {
   const CsvTable table(text, path);
-  SampleMaker make(kSource, "MIT", options, out);
+  SampleMaker make(path, kSource, "MIT", options, out);
   if (table.has("n_decode")) {
     read_attention(table, path, make);
   } else if (table.has("prefill_median_ms")) {

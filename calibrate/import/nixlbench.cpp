@@ -47,11 +47,12 @@ Columns columns_of(const std::vector<Word>& header) {
 
 void read(const std::string& path, std::string_view text, const ImportOptions& options,
           Imported& out) {
-  SampleMaker make("", "", options, out);
+  SampleMaker make(path, "", "", options, out);
   std::optional<Columns> columns;
   bool any = false;
   for (const std::vector<Word>& words : words_of_lines(text, path, 2)) {
     if (words.empty()) continue;
+    make.row(words.front().place.line);
     if (words.front().text.starts_with("Block Size")) {
       columns = columns_of(words);
       continue;

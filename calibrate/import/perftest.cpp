@@ -104,6 +104,7 @@ void read_text(const std::string& path, std::string_view text, const ImportOptio
   bool any = false;
   for (const std::vector<Word>& words : words_of_lines(text, path, 1)) {
     if (words.empty()) continue;
+    make.row(words.front().place.line);
     if (words.front().text == "#bytes") {
       columns = columns_of(words);
       continue;
@@ -217,7 +218,7 @@ void read_json(const std::string& path, std::string_view text, const ImportOptio
 
 void read(const std::string& path, std::string_view text, const ImportOptions& options,
           Imported& out) {
-  SampleMaker make("", "", options, out);
+  SampleMaker make(path, "", "", options, out);
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') {
     read_json(path, text, options, make);

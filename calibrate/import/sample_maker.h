@@ -1,26 +1,44 @@
 #pragma once
 // What the samples of one file share.
 
+#include <fmt/format.h>
+
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "calibrate/import/import.h"
+#include "sim/base/input_error.h"
 
 namespace kvlane::calibrate {
 
 class SampleMaker {
  public:
   // `source` and `licence` are the format's own; the options' replace them.
-  SampleMaker(std::string source, std::string licence, const ImportOptions& options, Imported& out)
-      : out_(out) {
+  SampleMaker(std::string path, std::string source, std::string licence,
+              const ImportOptions& options, Imported& out)
+      : path_(std::move(path)), out_(out) {
     base_.source = options.source.empty() ? std::move(source) : options.source;
     base_.licence = options.licence.empty() ? std::move(licence) : options.licence;
   }
 
   Sample& add(const std::string& machine, const std::string& variant, const char* kernel,
               std::vector<std::int64_t> shape, const char* dtype, double seconds) {
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      const bool may_be_none = sample_dimensions(kernel)[i] == "cached_tokens";
+      if (shape[i] < (may_be_none ? 0 : 1) || shape[i] > kLargest) {
+        throw InputError(
+            {path_, line_, 1},
+            fmt::format("{} of {}: {}", sample_dimensions(kernel)[i], kernel, shape[i]),
+            "expected a whole number from 1 to 1e15");
+      }
+    }
+    if (!(seconds > 0) || !std::isfinite(seconds)) {
+      throw InputError({path_, line_, 1}, fmt::format("a time of {} s", seconds),
+                       "expected a time above zero");
+    }
     Sample& sample = out_.samples.emplace_back(base_);
     sample.machine = machine;
     sample.variant = variant;
@@ -30,9 +48,15 @@ class SampleMaker {
     sample.seconds = seconds;
     return sample;
   }
+  // The line that the next samples come from, for errors.
+  void row(int line) { line_ = line; }
   void skip(const char* reason) { ++out_.skipped[reason]; }
 
  private:
+  static constexpr std::int64_t kLargest = 1'000'000'000'000'000;  // as in a file of samples
+
+  std::string path_;
+  int line_ = 0;
   Sample base_;
   Imported& out_;
 };

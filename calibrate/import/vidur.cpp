@@ -64,6 +64,7 @@ void read_layers(const CsvTable& table, const std::string& path, SampleMaker& ma
     const auto time = table.column(operation.column);
     const std::string name(operation.column, std::string_view(operation.column).size() - 3);
     for (std::size_t r = 0; r < table.size(); ++r) {
+      make.row(table.line(r));
       const std::int64_t tp = table.integer(r, ranks);
       const Layer layer{table.integer(r, tokens),
                         table.integer(r, heads) / tp,
@@ -99,6 +100,7 @@ void read_network(const CsvTable& table, const std::string& path, SampleMaker& m
              bytes = table.column("size_bytes"), time = table.column("median_ms"),
              per_node = table.column("devices_per_node");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     if (table.integer(r, rank, 0) != 0) {
       make.skip("further ranks of one operation");
     } else if (table.integer(r, per_node) != table.integer(r, ranks)) {
@@ -119,6 +121,7 @@ void read_attention(const CsvTable& table, const std::string& path, SampleMaker&
              chunk = at("prefill_chunk_size"), cached = at("kv_cache_size"),
              prefill = at("attn_prefill_median_ms"), decode = at("attn_decode_median_ms");
   for (std::size_t r = 0; r < table.size(); ++r) {
+    make.row(table.line(r));
     const std::int64_t tp = table.integer(r, ranks);
     const std::int64_t q = table.integer(r, heads) / tp;
     const std::int64_t kv = table.integer(r, kv_heads) / tp;
@@ -145,7 +148,7 @@ void read_attention(const CsvTable& table, const std::string& path, SampleMaker&
 void read(const std::string& path, std::string_view text, const ImportOptions& options,
           Imported& out) {
   const CsvTable table(text, path);
-  SampleMaker make(kSource, "MIT", options, out);
+  SampleMaker make(path, kSource, "MIT", options, out);
   if (table.has("size_bytes")) {
     read_network(table, path, make);
   } else if (table.has("prefill_chunk_size")) {

@@ -133,8 +133,8 @@ std::vector<ValidationRow> serving_rows(const std::vector<Sample>& samples,
         fmt::format("{}{} x {}", cost->model().name, sample.dtype == "fp8" ? " fp8" : "", ranks),
         seconds, sample.seconds);
     // The marks: LLaMA-7B on one GPU over all machines; all token gaps of an engine on a machine.
-    if (sample.kernel == "serving_batch" && engine == "trtllm" && ranks == 1 &&
-        cost->model().name == "Llama-2-7B") {
+    if (sample.kernel == "serving_batch" && sample.source.starts_with("TensorRT-LLM") &&
+        ranks == 1 && cost->model().name == "Llama-2-7B") {
       rows.add(what, "all", engine, "mark", seconds, sample.seconds);
     }
     if (sample.kernel == "serving_step") {

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <stdexcept>
 
 #include "sim/cli/arguments.h"
 
@@ -18,7 +17,9 @@ void draw_figures(const std::string& script, const std::vector<std::string>& arg
                   const Context& context) {
   const std::string path =
       (std::filesystem::path(context.preset_dir).parent_path() / "analysis" / script).string();
-  std::vector<std::string> words = {"python3", path};
+  // The distribution's python3 is the one that has the distribution's matplotlib.
+  const char* python = std::filesystem::exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
+  std::vector<std::string> words = {python, path};
   words.insert(words.end(), arguments.begin(), arguments.end());
   const std::string command = fmt::format("{}", fmt::join(words, " "));
   std::vector<char*> argv;
@@ -26,7 +27,7 @@ void draw_figures(const std::string& script, const std::vector<std::string>& arg
   argv.push_back(nullptr);
   pid_t child = 0;
   if (!std::filesystem::exists(path) ||
-      posix_spawnp(&child, "python3", nullptr, nullptr, argv.data(), environ) != 0) {
+      posix_spawnp(&child, python, nullptr, nullptr, argv.data(), environ) != 0) {
     print_error(fmt::format("no figures drawn; where python3 and matplotlib are: {}", command));
     return;
   }
@@ -34,7 +35,7 @@ void draw_figures(const std::string& script, const std::vector<std::string>& arg
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    throw std::runtime_error(fmt::format("the figures could not be drawn: {}", command));
+    print_error(fmt::format("the figures could not be drawn: {}", command));
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace kvlane::cli {
 
-// Throws std::runtime_error where the script does not end well; where python3 or the script is
-// missing, one line on stderr says how to draw.
+// Where the script, python3 or matplotlib is missing or fails, one line on stderr says how to draw:
+// the figures' data are written in any case.
 void draw_figures(const std::string& script, const std::vector<std::string>& arguments,
                   const Context& context);
 
