@@ -1,6 +1,7 @@
 #include "calibrate/import/artefacts.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -76,7 +77,8 @@ void mark_copies(std::vector<Sample>& samples) {
 
 double operand_bytes(const Sample& sample) {
   const auto size = [&](const char* name) { return static_cast<double>(dimension(sample, name)); };
-  const double element = sample.dtype == "fp8" ? 1 : 2;
+  const bool narrow = sample.dtype == "fp8" || sample.dtype == "int8";
+  const double element = narrow ? 1 : sample.dtype == "fp32" ? 4 : 2;
   if (sample.kernel == "gemm") {
     return element * (size("m") * size("k") + size("k") * size("n")) + 2 * size("m") * size("n");
   }
@@ -84,14 +86,19 @@ double operand_bytes(const Sample& sample) {
          element;
 }
 
+const GpuSpec* find_gpu(const std::vector<GpuSpec>& known, const std::string& machine) {
+  const auto gpu = std::find_if(known.begin(), known.end(), [&](const GpuSpec& candidate) {
+    return candidate.name == machine;
+  });
+  return gpu == known.end() ? nullptr : &*gpu;
+}
+
 void mark_l2(std::vector<Sample>& samples, const std::vector<GpuSpec>& known) {
   for (Sample& sample : samples) {
     const bool decode = sample.kernel == "decode_attention";
     if (!sample.set_aside.empty() || (!decode && sample.kernel != "gemm")) continue;
-    const auto gpu = std::find_if(known.begin(), known.end(), [&](const GpuSpec& candidate) {
-      return candidate.name == sample.machine;
-    });
-    if (gpu == known.end()) continue;
+    const GpuSpec* gpu = find_gpu(known, sample.machine);
+    if (gpu == nullptr) continue;
     const double bytes = operand_bytes(sample);
     const bool fits = decode && bytes <= kL2Share * static_cast<double>(gpu->l2.count());
     if (fits || bytes / sample.seconds > gpu->memory_bandwidth) sample.set_aside = "l2_resident";
@@ -131,6 +138,19 @@ std::map<std::string, std::int64_t> set_artefacts_aside(std::vector<Sample>& sam
     if (!sample.set_aside.empty()) ++counts[sample.set_aside];
   }
   return counts;
+}
+
+std::vector<std::string> machines_unchecked(const std::vector<Sample>& samples,
+                                            const std::vector<GpuSpec>& known) {
+  std::set<std::string> machines;
+  for (const Sample& sample : samples) {
+    if (sample.kernel == "gemm" || sample.kernel == "decode_attention") {
+      machines.insert(sample.machine);
+    }
+  }
+  std::erase_if(machines,
+                [&](const std::string& name) { return find_gpu(known, name) != nullptr; });
+  return {machines.begin(), machines.end()};
 }
 
 const char* artefact_rules() {

@@ -131,8 +131,11 @@ int calibrate_import(const Args& args, const Context& context) {
       progress.advance();
     }
   }
-  const Counts set_aside =
-      calibrate::set_artefacts_aside(imported.samples, shipped_gpus(context.preset_dir));
+  const std::vector<GpuSpec> gpus = shipped_gpus(context.preset_dir);
+  const Counts set_aside = calibrate::set_artefacts_aside(imported.samples, gpus);
+  for (const std::string& machine : calibrate::machines_unchecked(imported.samples, gpus)) {
+    ++imported.skipped["rule l2_resident: no hardware file for " + machine];
+  }
   std::string text;
   for (const Sample& sample : imported.samples) text += sample_line(sample);
   write_whole_file(out, text, replace);
