@@ -76,21 +76,30 @@ void ErrorSample::fill(ValidationRow& row) const {
 }
 
 std::string validation_table(const std::vector<ValidationRow>& rows, int width) {
-  TextTable table({"what", "gpu", "source", "shapes", "n", "median %", "MAPE %", "p90 %", "mark"});
-  for (const std::size_t column : {1U, 2U, 3U}) table.align_left(column);
+  const bool all_marks = std::all_of(rows.begin(), rows.end(),
+                                     [](const ValidationRow& row) { return row.mark.has_value(); });
+  std::vector<std::string> header{"what", "gpu", "source"};
+  if (!all_marks) header.emplace_back("shapes");
+  for (const char* name : {"n", "median", "MAPE", "p90", "mark"}) header.emplace_back(name);
+  TextTable table(header);
+  for (std::size_t column = 1; column < (all_marks ? 3U : 4U); ++column) table.align_left(column);
   for (const ValidationRow& row : rows) {
     std::string mark;
     if (row.mark) {
-      const bool tells = row.statistic != Statistic::mape;
-      mark = fmt::format("{} {}{}", *row.holds ? "≤" : "MISSED", percent(*row.mark),
-                         tells ? fmt::format(" ({} {})", to_string(row.statistic),
-                                             row.statistic == Statistic::median_ratio
-                                                 ? fmt::format("{:.2f}", row.median_ratio)
-                                                 : percent(marked_figure(row)))
-                               : "");
+      const bool mape = row.statistic == Statistic::mape;
+      const char* verdict = *row.holds ? "≤" : (mape ? "MISSED" : ">");
+      mark = fmt::format("{} {}", verdict, percent(*row.mark));
+      if (row.statistic == Statistic::median_ratio) {
+        mark = fmt::format("ratio {:.2f} {}", row.median_ratio, mark);
+      } else if (!mape) {
+        mark = fmt::format("{} {} {}", to_string(row.statistic), percent(marked_figure(row)), mark);
+      }
     }
-    table.add_row({row.what, row.gpu, row.source, row.domain, fmt::format("{}", row.n),
-                   percent(row.median), percent(row.mape), percent(row.p90), mark});
+    std::vector<std::string> cells{row.what, row.gpu, row.source};
+    if (!all_marks) cells.push_back(row.domain);
+    cells.insert(cells.end(), {fmt::format("{}", row.n), percent(row.median), percent(row.mape),
+                               percent(row.p90), mark});
+    table.add_row(std::move(cells));
   }
   return table.render(width);
 }
