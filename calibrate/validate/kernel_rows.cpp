@@ -229,9 +229,7 @@ std::vector<ValidationRow> disagreement_rows(const std::vector<Sample>& samples,
       const auto formula = cost.seconds(*sample);
       const auto factor = table.factor(*table_shape(*sample));
       if (!formula || !factor) continue;
-      const std::string against =
-          fmt::format("{} against {}", source_of(*sample), source_of(fitted.front()));
-      rows.add("gemm_between_sources", machine, against,
+      rows.add("gemm_between_sources", machine, source_of(*sample),
                dimension(*sample, "m") <= 64 ? "m <= 64" : "m > 64", *formula * *factor,
                sample->seconds);
     }

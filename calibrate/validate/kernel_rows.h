@@ -21,8 +21,8 @@ std::vector<ValidationRow> kernel_rows(const std::vector<Sample>& samples,
 std::vector<ValidationRow> table_rows(const std::vector<Sample>& samples,
                                       const std::vector<GpuSpec>& gpus);
 
-// *_between_sources: one source's measurements against another's table, as the floor under any
-// claim about that kernel.
+// *_between_sources: other sources' measurements against the fitted one's table, as the floor under
+// any claim about that kernel.
 std::vector<ValidationRow> disagreement_rows(const std::vector<Sample>& samples,
                                              const std::vector<GpuSpec>& gpus);
 

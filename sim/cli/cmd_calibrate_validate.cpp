@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "calibrate/import/folder.h"
 #include "calibrate/validate/kernel_rows.h"
@@ -106,13 +107,15 @@ std::string point_line(const std::string& what, const std::string& domain, const
 
 int calibrate_validate(const Args& args, const Context& context) {
   Arguments arguments;
-  std::vector<std::string> hardware;
+  std::vector<std::string> hardware, kinds;
   std::string format, plot;
   arguments.options.add_options()("hardware", po::value(&hardware)->composing(),
                                   "a GPU file instead of the shipped one of its name (repeatable)")(
       "format", po::value(&format)->default_value("table"), "table or json")(
-      "marks", "only the rows that have a mark")("plot", po::value(&plot),
-                                                 "folder for points.csv and the figures")(
+      "marks", "only the rows that have a mark")("what", po::value(&kinds)->composing(),
+                                                 "only rows of this kind: gemm, decode, e2e_tpot, "
+                                                 "gemm_between_sources, ... (repeatable)")(
+      "plot", po::value(&plot), "folder for points.csv and the figures")(
       "force", "replace files that exist");
   if (!arguments.parse("calibrate validate", kAbout, args)) return 0;
   expect_word("--format", format, {"table", "json"});
@@ -161,6 +164,19 @@ int calibrate_validate(const Args& args, const Context& context) {
                      "expected samples of a machine that has a hardware file");
   }
   const bool hold = calibrate::all_hold(rows);
+  if (!kinds.empty()) {
+    std::set<std::string> known;
+    for (const ValidationRow& row : rows) known.insert(row.what);
+    for (const std::string& word : kinds) {
+      if (!known.contains(word)) {
+        throw UsageError(fmt::format("calibrate validate: --what {}; expected one of {}", word,
+                                     fmt::join(known, ", ")));
+      }
+    }
+    std::erase_if(rows, [&](const ValidationRow& row) {
+      return std::find(kinds.begin(), kinds.end(), row.what) == kinds.end();
+    });
+  }
   if (arguments.has("marks")) {
     std::erase_if(rows, [](const ValidationRow& row) { return !row.mark; });
   }
