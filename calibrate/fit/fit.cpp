@@ -76,19 +76,8 @@ double relative_error(const SampleCost& cost, const Sample& sample) {
 HeldOutError error_over(const GpuSpec& gpu, const Samples& rows) {
   const SampleCost cost(gpu);
   std::vector<double> errors;
-  double sum = 0;
-  for (const Sample* row : rows) {
-    errors.push_back(relative_error(cost, *row));
-    sum += errors.back();
-  }
-  std::sort(errors.begin(), errors.end());
-  const auto quantile = [&](double q) {
-    const double at = q * static_cast<double>(errors.size() - 1);
-    const auto low = static_cast<std::size_t>(at);
-    const std::size_t high = std::min(low + 1, errors.size() - 1);
-    return errors[low] + (at - static_cast<double>(low)) * (errors[high] - errors[low]);
-  };
-  return {errors.size(), sum / static_cast<double>(errors.size()), quantile(0.5), quantile(0.9)};
+  for (const Sample* row : rows) errors.push_back(relative_error(cost, *row));
+  return summary_of(std::move(errors));
 }
 
 // Sizes of the rows in each dimension that a run is held against.
@@ -222,7 +211,7 @@ class MachineFitter {
       const bool none = solution.at_low[i] && constant.may_vanish;
       const double value = none ? 0 : rounded(solution.values[i], constant.unit);
       constant.in(plain_) = value;
-      report.constants.push_back({constant.key, value});
+      report.constants.push_back({constant.key, value, constant.unit});
       if ((solution.at_low[i] && !none) || solution.at_high[i]) {
         report.warnings.push_back(
             fmt::format("{} is at its bound, {}", constant.key, value_text(value, constant.unit)));

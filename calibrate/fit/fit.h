@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/fit/held_out_error.h"
+#include "calibrate/fit/short_value.h"
 #include "sim/gpu/gpu_spec.h"
 #include "sim/gpu/sample.h"
 
@@ -21,15 +23,10 @@ class FitError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Relative errors |predicted / measured - 1| on the shapes held out.
-struct HeldOutError {
-  std::size_t count = 0;
-  double mean = 0, median = 0, p90 = 0;
-};
-
 struct FittedConstant {
   std::string key;  // of the hardware file; all_reduce.8.latency
   double value = 0;
+  ValueUnit unit = ValueUnit::number;
 };
 
 struct KernelReport {

@@ -7,24 +7,12 @@
 #include <vector>
 
 #include "calibrate/fit/short_value.h"
+#include "calibrate/fit/yaml_text.h"
 #include "sim/base/check.h"
 #include "sim/scenario/quantity.h"
 
 namespace kvlane::calibrate {
 namespace {
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
 
 class Writer {
  public:
@@ -36,7 +24,7 @@ class Writer {
         "# Constants whose source is `table` or `measured` with a fit in `from` are made by\n"
         "# `kvlane calibrate fit` (scenarios/README.md). max_p(a, b) = (a^p + b^p)^(1/p).\n",
         gpu_.name);
-    out_ += fmt::format("name: {}\n", quoted(gpu_.name));
+    out_ += fmt::format("name: {}\n", yaml_quoted(gpu_.name));
     datasheet();
     matrices();
     attention();
@@ -55,8 +43,7 @@ class Writer {
     KVLANE_CHECK(
         source != gpu_.source.end() && from != gpu_.source_text.end() && !from->second.empty(),
         "{} of {} has no source", key, gpu_.name);
-    return fmt::format("{{value: {}, source: {}, from: {}}}", value, to_string(source->second),
-                       quoted(from->second));
+    return yaml_noted(value, source->second, from->second);
   }
   void line(const char* key, const std::string& value) {
     out_ += fmt::format("{}: {}\n", key, noted(key, value));

@@ -24,6 +24,7 @@ constexpr std::array kTimes{Scale{"s", 1}, Scale{"ms", 1e-3}, Scale{"us", 1e-6},
 constexpr std::array kByteRates{Scale{"GB/s", 1e9}, Scale{"MB/s", 1e6}};
 constexpr std::array kFlops{Scale{"TFLOPS", 1e12}, Scale{"GFLOPS", 1e9}};
 constexpr std::array kOps{Scale{"TOPS", 1e12}, Scale{"GOPS", 1e9}};
+constexpr std::array kMessages{Scale{"Mmsg/s", 1e6}, Scale{"Kmsg/s", 1e3}};
 constexpr std::array kShares{Scale{"%", 0.01}};
 constexpr std::array kNumbers{Scale{"", 1}};
 
@@ -39,6 +40,8 @@ std::span<const Scale> scales(ValueUnit unit) {
       return kFlops;
     case ValueUnit::ops:
       return kOps;
+    case ValueUnit::message_rate:
+      return kMessages;
     case ValueUnit::number:
       break;
   }
@@ -57,6 +60,8 @@ const char* base_word(ValueUnit unit) {
       return " FLOPS";
     case ValueUnit::ops:
       return " OPS";
+    case ValueUnit::message_rate:
+      return " msg/s";
     case ValueUnit::number:
       break;
   }
@@ -75,6 +80,8 @@ double read_back(const std::string& text, ValueUnit unit) {
     case ValueUnit::flops:
     case ValueUnit::ops:
       return parse_quantity(text, UnitFamily::compute, nowhere);
+    case ValueUnit::message_rate:
+      return parse_quantity(text, UnitFamily::message_rate, nowhere);
     case ValueUnit::number:
       break;
   }

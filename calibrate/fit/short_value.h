@@ -8,7 +8,7 @@
 
 namespace kvlane::calibrate {
 
-enum class ValueUnit : std::uint8_t { time, share, number, byte_rate, flops, ops };
+enum class ValueUnit : std::uint8_t { time, share, number, byte_rate, flops, ops, message_rate };
 
 // The shortest text that reads back as the same number: "6.85 us", "78.1 %", "2039 GB/s".
 std::string value_text(double value, ValueUnit unit);

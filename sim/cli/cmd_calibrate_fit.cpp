@@ -1,191 +1,171 @@
-// kvlane calibrate fit SAMPLES.jsonl... -o NAME.yaml
+// kvlane calibrate fit
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "calibrate/fit/fit.h"
+#include "calibrate/fit/fit_report.h"
 #include "calibrate/fit/hardware_writer.h"
+#include "calibrate/fit/nic_fit.h"
 #include "sim/base/input_error.h"
 #include "sim/cli/arguments.h"
 #include "sim/cli/calibrate_actions.h"
 #include "sim/cli/output_file.h"
-#include "sim/cli/progress.h"
-#include "sim/cli/shipped_gpus.h"
-#include "sim/report/json_writer.h"
-#include "sim/report/text_table.h"
+#include "sim/scenario/catalog.h"
 #include "sim/scenario/gpu_file.h"
 #include "sim/scenario/input_files.h"
+#include "sim/scenario/nic_file.h"
 #include "sim/scenario/sample_file.h"
 
 namespace kvlane::cli {
 namespace {
 
 namespace po = boost::program_options;
-using calibrate::KernelReport;
-using calibrate::MachineFit;
+using calibrate::FitOptions;
 
 constexpr char kAbout[] =
-    "kvlane calibrate fit SAMPLES.jsonl... -o NAME.yaml: the constants of one machine's hardware "
-    "file from\n"
-    "measurements (kvlane calibrate import). Half of the shapes are fitted to, the error is stated "
-    "on the other\n"
-    "half. What the samples do not cover stays as in the base: the shipped file of that name, or "
-    "--base.";
+    "kvlane calibrate fit SAMPLES.jsonl ... -o NAME.yaml: the constants of one machine from its\n"
+    "samples (kvlane calibrate import). Half of the shapes are fitted to, by a hash of the shape; "
+    "the\n"
+    "error is that on the other half and goes into the file. What the samples do not cover keeps "
+    "its\n"
+    "value and source from the base: datasheet values, the host, kernels that nobody measured.\n"
+    "--nic NAME makes a NIC file of message-size curves instead; there every second size is held "
+    "out.";
 
-// KERNEL=TEXT
-std::pair<std::string, std::string> split(const std::string& option, const std::string& text) {
-  const auto at = text.find('=');
-  if (at == std::string::npos || at == 0 || at + 1 == text.size()) {
-    throw UsageError(fmt::format("calibrate fit: {} '{}'; expected KERNEL=TEXT", option, text));
+struct Options {
+  std::string machine, base, nic, output, format;
+  std::vector<std::string> variants, skip;
+};
+
+FitOptions fit_options(const Options& options) {
+  FitOptions result;
+  const auto check = [](const std::string& option, const std::string& kernel) {
+    const auto& known = sample_kernels();
+    if (std::find(known.begin(), known.end(), kernel) == known.end()) {
+      throw UsageError(fmt::format("calibrate fit: {} of `{}`, which is no kernel of a sample{}",
+                                   option, kernel, nearest_hint(kernel, known)));
+    }
+  };
+  for (const std::string& text : options.variants) {
+    const std::size_t at = text.find('=');
+    if (at == std::string::npos || at + 1 == text.size()) {
+      throw UsageError(fmt::format("calibrate fit: --variant {}; expected KERNEL=TEXT", text));
+    }
+    check("--variant", text.substr(0, at));
+    result.variants[text.substr(0, at)] = text.substr(at + 1);
   }
-  return {text.substr(0, at), text.substr(at + 1)};
+  for (const std::string& kernel : options.skip) {
+    check("--skip", kernel);
+    result.skip.insert(kernel);
+  }
+  return result;
 }
 
-void expect_kernel(const std::string& option, const std::string& kernel) {
-  if (sample_dimensions(kernel).empty()) {
-    throw UsageError(fmt::format("calibrate fit: {} of '{}'; expected a kernel: {}", option, kernel,
-                                 fmt::join(sample_kernels(), ", ")));
+std::vector<Sample> read_samples(const Arguments& arguments, InputFiles& files) {
+  if (arguments.positional.empty()) {
+    throw UsageError("calibrate fit: no samples; expected one or more files of JSON lines");
   }
-}
-
-std::vector<Sample> of_machine(std::vector<Sample> samples, const std::string& machine,
-                               const std::string& path) {
-  std::set<std::string> names;
-  for (const Sample& sample : samples) names.insert(sample.machine);
-  if (names.empty()) throw InputError({path, 0, 0}, "no samples", "expected measurements");
-  if (!machine.empty() ? !names.contains(machine) : names.size() > 1) {
-    throw InputError({path, 0, 0},
-                     fmt::format("samples of {}{}", fmt::join(names, ", "),
-                                 machine.empty() ? "" : fmt::format(", none of {}", machine)),
-                     "expected --machine NAME to choose one");
+  std::vector<Sample> samples;
+  for (const std::string& path : arguments.positional) {
+    const std::vector<Sample> more = parse_samples(files.read(path, {"command line", 0, 0}), path);
+    samples.insert(samples.end(), more.begin(), more.end());
   }
-  const std::string chosen = machine.empty() ? *names.begin() : machine;
-  std::erase_if(samples, [&](const Sample& sample) { return sample.machine != chosen; });
   return samples;
 }
 
-GpuSpec base_of(const std::string& base, const std::string& machine, const Context& context,
-                InputFiles& files) {
-  if (!base.empty()) {
-    const PlacedText name{base, {"--base", 0, 0}};
-    const std::string path = files.find(name, "hardware");
-    GpuSpec gpu = read_gpu(files.read(path, name.place), path);
-    if (gpu.name != machine) {
-      throw InputError({path, 0, 0}, fmt::format("a file of {}", gpu.name),
-                       fmt::format("expected the base of {}: its `name` and datasheet", machine));
-    }
-    return gpu;
+// Leaves the samples of one machine, and returns its name.
+std::string choose_machine(std::vector<Sample>& samples, const std::string& wanted) {
+  std::set<std::string> machines;
+  for (const Sample& sample : samples) machines.insert(sample.machine);
+  const std::string list = fmt::format("{}", fmt::join(machines, ", "));
+  if (machines.empty()) throw UsageError("calibrate fit: the files hold no samples");
+  if (wanted.empty() && machines.size() > 1) {
+    throw UsageError(fmt::format(
+        "calibrate fit: samples of several machines; expected --machine with one of {}", list));
   }
-  for (GpuSpec& gpu : shipped_gpus(context.preset_dir)) {
-    if (gpu.name == machine) return std::move(gpu);
+  const std::string machine = wanted.empty() ? *machines.begin() : wanted;
+  if (!machines.contains(machine)) {
+    throw UsageError(
+        fmt::format("calibrate fit: no samples of `{}`; they are of {}", machine, list));
   }
-  throw InputError({machine, 0, 0}, "no shipped hardware file has this name",
-                   "expected --base FILE with datasheet, PCIe and host values (all keys of "
-                   "`kvlane schema hardware`)");
+  std::erase_if(samples, [&](const Sample& sample) { return sample.machine != machine; });
+  return machine;
 }
 
-std::string constants_text(const KernelReport& kernel) {
-  std::string text;
-  for (const auto& constant : kernel.constants) {
-    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", constant.key, constant.value);
+// The file of --base, or the preset whose `name` is the machine's.
+GpuSpec read_base(const std::string& named, const std::string& machine, InputFiles& files) {
+  const SourcePlace place{"command line", 0, 0};
+  if (!named.empty()) {
+    const std::string path = files.find({named, place}, "hardware");
+    return read_gpu(files.read(path, place), path);
   }
-  return text;
+  for (const std::string& path : files.list("hardware")) {
+    const YamlNode root = parse_yaml(files.peek(path, place), path);
+    const YamlNode* name = root.find("name");
+    if (kind_of(root) != "gpu" || name == nullptr || read_text(*name) != machine) continue;
+    return read_gpu(files.read(path, place), path);
+  }
+  throw UsageError(fmt::format(
+      "calibrate fit: no hardware file is about `{}`; expected --base with a GPU's file whose "
+      "datasheet values (peak_flops, peak_int8_ops, memory_bandwidth, memory, sm_count, l2), PCIe, "
+      "host and other keys the result takes over",
+      machine));
 }
 
-std::string fit_table(const MachineFit& fit, const std::string& out, int width) {
-  TextTable table({"kernel", "variant", "fitted", "held out", "MAPE %", "median %", "p90 %"});
-  table.align_left(1);
-  for (const KernelReport& kernel : fit.kernels) {
-    table.add_row({kernel.kernel, kernel.variant, fmt::format("{}", kernel.fitted),
-                   fmt::format("{}", kernel.held_out.count),
-                   fmt::format("{:.1f}", 100 * kernel.held_out.mean),
-                   fmt::format("{:.1f}", 100 * kernel.held_out.median),
-                   fmt::format("{:.1f}", 100 * kernel.held_out.p90)});
-  }
-  std::string text = fmt::format("{}: {}\n\n{}\n", fit.gpu.name, out, table.render(width));
-  for (const KernelReport& kernel : fit.kernels) {
-    text += wrapped(fmt::format("{}: {}", kernel.kernel, constants_text(kernel)), width, 2);
-    for (const std::string& warning : kernel.warnings) {
-      text += wrapped(fmt::format("warning: {}: {}", kernel.kernel, warning), width, 2);
-    }
-  }
-  for (const std::string& reason : fit.left_out) text += wrapped("left out: " + reason, width, 2);
-  return text;
-}
-
-std::string fit_json(const MachineFit& fit) {
-  JsonWriter json;
-  json.begin_object().member("schema", "kvlane.calibrate_fit/1").member("machine", fit.gpu.name);
-  json.key("rows").begin_array();
-  for (const KernelReport& kernel : fit.kernels) {
-    json.begin_object(JsonWriter::Layout::one_line);
-    json.member("kernel", kernel.kernel).member("variant", kernel.variant);
-    json.member("source", kernel.source);
-    json.member("fitted", static_cast<std::int64_t>(kernel.fitted));
-    json.member("held_out", static_cast<std::int64_t>(kernel.held_out.count));
-    json.member("mape", kernel.held_out.mean).member("median", kernel.held_out.median);
-    json.member("p90", kernel.held_out.p90);
-    json.key("constants").begin_object();
-    for (const auto& constant : kernel.constants) json.member(constant.key, constant.value);
-    json.end_object().end_object();
-  }
-  json.end_array().end_object();
-  return json.finish();
+NicFile read_nic_base(const std::string& named, InputFiles& files) {
+  const SourcePlace place{"command line", 0, 0};
+  const std::string path = files.find({named, place}, "hardware");
+  return read_nic_file(parse_yaml(files.read(path, place), path));
 }
 
 }  // namespace
 
 int calibrate_fit(const Args& args, const Context& context) {
   Arguments arguments;
-  std::string machine, base, out, format;
-  std::vector<std::string> variants, skip;
-  arguments.options.add_options()("output,o", po::value(&out), "hardware file to write (required)")(
-      "machine", po::value(&machine), "which machine, where the samples are of several")(
-      "base", po::value(&base), "hardware file or preset for what the samples do not cover")(
-      "variant", po::value(&variants)->composing(),
-      "KERNEL=TEXT: of several variants of a kernel, the one with this text in its source or "
-      "variant (repeatable)")("skip", po::value(&skip)->composing(),
-                              "KERNEL that stays as in the base (repeatable)")(
-      "format", po::value(&format)->default_value("table"), "table or json")(
-      "force", "replace a file that exists");
+  Options options;
+  auto add = arguments.options.add_options();
+  add("output,o", po::value(&options.output), "the hardware file to write");
+  add("machine", po::value(&options.machine), "whose samples; needed where there are several");
+  add("base", po::value(&options.base),
+      "preset or file for all that is not fitted; else the preset of the machine's name");
+  add("variant", po::value(&options.variants),
+      "KERNEL=TEXT: of several sources or variants, those that hold TEXT; may be repeated");
+  add("skip", po::value(&options.skip), "KERNEL: stays as in the base; may be repeated");
+  add("nic", po::value(&options.nic), "fit a NIC of this name, from nic_message samples");
+  add("force", "replace the file");
+  add("format", po::value(&options.format)->default_value("table"), "table or json");
   if (!arguments.parse("calibrate fit", kAbout, args)) return 0;
-  expect_word("--format", format, {"table", "json"});
-  if (out.empty()) throw UsageError("calibrate fit: no -o; expected the hardware file to write");
-  if (arguments.positional.empty()) {
-    throw UsageError("calibrate fit: no samples; expected at least one SAMPLES.jsonl");
-  }
-  calibrate::FitOptions options;
-  for (const std::string& text : variants) {
-    const auto [kernel, part] = split("--variant", text);
-    expect_kernel("--variant", kernel);
-    options.variants[kernel] = part;
-  }
-  for (const std::string& kernel : skip) {
-    expect_kernel("--skip", kernel);
-    options.skip.insert(kernel);
-  }
+  expect_word("--format", options.format, {"table", "json"});
+  if (options.output.empty()) throw UsageError("calibrate fit: no output; expected -o NAME.yaml");
   const Replace replace = arguments.has("force") ? Replace::allow : Replace::refuse;
-  check_outputs_differ({out}, arguments.positional);
-  check_can_write(out, replace);
+  check_can_write(options.output, replace);
+  check_outputs_differ({options.output}, arguments.positional);
 
   InputFiles files({context.preset_dir});
-  std::vector<Sample> samples;
-  for (const std::string& path : arguments.positional) {
-    auto more = parse_samples(files.read(path, {path, 0, 0}), path);
-    samples.insert(samples.end(), std::make_move_iterator(more.begin()),
-                   std::make_move_iterator(more.end()));
-  }
-  samples = of_machine(std::move(samples), machine, arguments.positional.front());
-  const GpuSpec gpu = base_of(base, samples.front().machine, context, files);
+  const FitOptions fit_choices = fit_options(options);
+  std::vector<Sample> samples = read_samples(arguments, files);
+  const std::string machine = choose_machine(samples, options.machine);
+  const bool json = options.format == "json";
   try {
-    const MachineFit fit = calibrate::fit_machine(samples, gpu, options);
-    write_whole_file(out, calibrate::hardware_text(fit.gpu), replace);
-    print(format == "json" ? fit_json(fit) : fit_table(fit, out, context.columns));
+    if (!options.nic.empty()) {
+      const NicFile base = read_nic_base(options.base.empty() ? options.nic : options.base, files);
+      const calibrate::NicFit fit = calibrate::fit_nic(samples, base, options.nic);
+      write_whole_file(options.output, calibrate::nic_text(fit.nic), replace);
+      print(json ? calibrate::nic_json(fit) : calibrate::nic_table(fit));
+      return 0;
+    }
+    const GpuSpec base = read_base(options.base, machine, files);
+    const calibrate::MachineFit fit = calibrate::fit_machine(samples, base, fit_choices);
+    write_whole_file(options.output, calibrate::hardware_text(fit.gpu), replace);
+    print(json ? calibrate::fit_json(fit) : calibrate::fit_table(fit, context.columns));
   } catch (const calibrate::FitError& error) {
-    throw InputError({arguments.positional.front(), 0, 0}, error.what(),
-                     "expected samples that a fit can rest on");
+    throw UsageError(fmt::format("calibrate fit: {}", error.what()));
   }
   return 0;
 }
