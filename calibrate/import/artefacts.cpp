@@ -27,7 +27,8 @@ std::string shape_key(const Sample& sample) {
 void mark_duplicates(std::vector<Sample>& samples) {
   std::unordered_set<std::string> seen;
   for (Sample& sample : samples) {
-    if (!is_kernel(sample) || !sample.set_aside.empty()) continue;
+    // Elementwise samples know their bytes only: equal bytes are not one shape.
+    if (!is_kernel(sample) || sample.kernel == "elementwise" || !sample.set_aside.empty()) continue;
     const std::string key =
         sample.machine + '/' + sample.source + '/' + sample.variant + '/' + shape_key(sample);
     if (!seen.insert(key).second) sample.set_aside = "duplicate";

@@ -1,6 +1,7 @@
 // LLMServingSim's profiles (casys-kaist/LLMServingSim, MIT): kernels of vLLM 0.19 in microseconds,
 // and the older v0 tables (layers in nanoseconds, prefill attention in milliseconds).
 
+#include <algorithm>
 #include <string>
 
 #include "calibrate/import/csv_table.h"

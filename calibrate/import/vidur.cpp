@@ -1,6 +1,7 @@
 // Vidur's profiles (microsoft/vidur, MIT): medians of the operations of a layer, of collectives,
 // and one old attention table.
 
+#include <algorithm>
 #include <string>
 
 #include "calibrate/import/csv_table.h"
