@@ -275,9 +275,8 @@ std::string first_line(const Result& result) {
 std::string from_tables(const std::vector<TableUse>& rows, int width) {
   std::string out;
   for (const TableUse& row : rows) {
-    std::string text =
-        fmt::format("{} {}: {} {} from the table", row.gpu, row.kernel, row.inside,
-                    row.inside == 1 ? "shape" : "shapes");
+    std::string text = fmt::format("{} {}: {} {} from the table", row.gpu, row.kernel, row.inside,
+                                   row.inside == 1 ? "shape" : "shapes");
     if (row.outside > 0)
       text += fmt::format(", {} outside its grid by formula (first: {})", row.outside,
                           row.first_outside);

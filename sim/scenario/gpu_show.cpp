@@ -94,7 +94,8 @@ std::vector<Row> rows_of(const GpuSpec& g) {
     share(fmt::format("kernels.{}.error", to_string(kernel)), fit.error);
     for (const DomainRange& range : fit.domain) {
       const std::string key = fmt::format("kernels.{}.{}", to_string(kernel), range.dimension);
-      rows.push_back({key, range.high, "1", fmt::format("{:.6g} ... {:.6g}", range.low, range.high)});
+      rows.push_back(
+          {key, range.high, "1", fmt::format("{:.6g} ... {:.6g}", range.low, range.high)});
     }
   }
   return rows;
