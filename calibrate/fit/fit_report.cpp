@@ -24,22 +24,21 @@ std::string fit_table(const MachineFit& fit, int columns) {
   }
   std::string text = fmt::format("{}: error on shapes held out\n", fit.gpu.name);
   text += table.render(columns);
-  text += '\n';
   for (const KernelReport& kernel : fit.kernels) {
     std::string line = fmt::format("{} ({}):", kernel.kernel, kernel.variant);
     for (const FittedConstant& constant : kernel.constants) {
       line += fmt::format(" {} {},", constant.key, value_text(constant.value, constant.unit));
     }
-    line.back() = '\n';
+    line.pop_back();
     text += wrapped(line, columns, 2);
   }
   for (const KernelReport& kernel : fit.kernels) {
     for (const std::string& warning : kernel.warnings) {
-      text += wrapped(fmt::format("warning: {}: {}\n", kernel.kernel, warning), columns, 2);
+      text += wrapped(fmt::format("warning: {}: {}", kernel.kernel, warning), columns, 2);
     }
   }
   for (const std::string& left : fit.left_out) {
-    text += wrapped(fmt::format("not fitted: {}\n", left), columns, 2);
+    text += wrapped(fmt::format("not fitted: {}", left), columns, 2);
   }
   return text;
 }
@@ -47,7 +46,7 @@ std::string fit_table(const MachineFit& fit, int columns) {
 std::string fit_json(const MachineFit& fit) {
   JsonWriter json;
   json.begin_object();
-  json.member("schema", "kvlane.calibrate_fit/1").member("name", fit.gpu.name);
+  json.member("schema", "kvlane.calibrate_fit/1").member("machine", fit.gpu.name);
   json.key("rows").begin_array();
   for (const KernelReport& kernel : fit.kernels) {
     json.begin_object();

@@ -22,7 +22,7 @@ class Writer {
     out_ = fmt::format(
         "# {}. Sources: `from` names data set and commit; a fit gives its held-out error.\n"
         "# Constants whose source is `table` or `measured` with a fit in `from` are made by\n"
-        "# `kvlane calibrate fit` (scenarios/README.md). max_p(a, b) = (a^p + b^p)^(1/p).\n",
+        "# `kvlane calibrate fit` (commands: VALIDATION.md). max_p(a, b) = (a^p + b^p)^(1/p).\n",
         gpu_.name);
     out_ += fmt::format("name: {}\n", yaml_quoted(gpu_.name));
     datasheet();

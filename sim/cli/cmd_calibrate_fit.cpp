@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,7 +15,7 @@
 #include "sim/cli/arguments.h"
 #include "sim/cli/calibrate_actions.h"
 #include "sim/cli/output_file.h"
-#include "sim/scenario/catalog.h"
+#include "sim/cli/shipped_gpus.h"
 #include "sim/scenario/gpu_file.h"
 #include "sim/scenario/input_files.h"
 #include "sim/scenario/nic_file.h"
@@ -73,7 +72,7 @@ std::vector<Sample> read_samples(const Arguments& arguments, InputFiles& files) 
   }
   std::vector<Sample> samples;
   for (const std::string& path : arguments.positional) {
-    const std::vector<Sample> more = parse_samples(files.read(path, {"command line", 0, 0}), path);
+    const std::vector<Sample> more = parse_samples(files.read(path, {path, 0, 0}), path);
     samples.insert(samples.end(), more.begin(), more.end());
   }
   return samples;
@@ -98,24 +97,26 @@ std::string choose_machine(std::vector<Sample>& samples, const std::string& want
   return machine;
 }
 
-// The file of --base, or the preset whose `name` is the machine's.
-GpuSpec read_base(const std::string& named, const std::string& machine, InputFiles& files) {
-  const SourcePlace place{"command line", 0, 0};
-  if (!named.empty()) {
-    const std::string path = files.find({named, place}, "hardware");
-    return read_gpu(files.read(path, place), path);
+// The file of --base, or the shipped one of the machine's name.
+GpuSpec read_base(const std::string& named, const std::string& machine, const Context& context,
+                  InputFiles& files) {
+  if (named.empty()) {
+    for (GpuSpec& gpu : shipped_gpus(context.preset_dir)) {
+      if (gpu.name == machine) return std::move(gpu);
+    }
+    throw InputError({"command line", 0, 0},
+                     fmt::format("no shipped hardware file is about `{}`", machine),
+                     "expected --base FILE with the machine's `name`, datasheet, PCIe and host "
+                     "values, and a first guess of the rest (all keys: kvlane schema gpu)");
   }
-  for (const std::string& path : files.list("hardware")) {
-    const YamlNode root = parse_yaml(files.peek(path, place), path);
-    const YamlNode* name = root.find("name");
-    if (kind_of(root) != "gpu" || name == nullptr || read_text(*name) != machine) continue;
-    return read_gpu(files.read(path, place), path);
+  const SourcePlace place{"--base", 0, 0};
+  const std::string path = files.find({named, place}, "hardware");
+  GpuSpec gpu = read_gpu(files.read(path, place), path);
+  if (gpu.name != machine) {
+    throw InputError({path, 0, 0}, fmt::format("a file about `{}`", gpu.name),
+                     fmt::format("expected one about `{}`: its name and datasheet", machine));
   }
-  throw UsageError(fmt::format(
-      "calibrate fit: no hardware file is about `{}`; expected --base with a GPU's file whose "
-      "datasheet values (peak_flops, peak_int8_ops, memory_bandwidth, memory, sm_count, l2), PCIe, "
-      "host and other keys the result takes over",
-      machine));
+  return gpu;
 }
 
 NicFile read_nic_base(const std::string& named, InputFiles& files) {
@@ -160,12 +161,13 @@ int calibrate_fit(const Args& args, const Context& context) {
       print(json ? calibrate::nic_json(fit) : calibrate::nic_table(fit));
       return 0;
     }
-    const GpuSpec base = read_base(options.base, machine, files);
+    const GpuSpec base = read_base(options.base, machine, context, files);
     const calibrate::MachineFit fit = calibrate::fit_machine(samples, base, fit_choices);
     write_whole_file(options.output, calibrate::hardware_text(fit.gpu), replace);
     print(json ? calibrate::fit_json(fit) : calibrate::fit_table(fit, context.columns));
   } catch (const calibrate::FitError& error) {
-    throw UsageError(fmt::format("calibrate fit: {}", error.what()));
+    throw InputError({arguments.positional.front(), 0, 0}, error.what(),
+                     "expected samples that a fit can rest on (--variant chooses, --skip leaves)");
   }
   return 0;
 }
