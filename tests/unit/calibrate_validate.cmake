@@ -7,3 +7,5 @@ if(KVLANE_PYTHON AND TARGET kvlane)
                    ${KVLANE_PYTHON} ${CMAKE_SOURCE_DIR}/tests/support/check_validation.py)
   set_tests_properties(hardware_validation PROPERTIES LABELS "cli;no-sanitizers" SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
+kvlane_add_test(calibrate_tables LABEL unit SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/calibrate/tables.cpp
+                DEPENDS calibrate_import gpu)
