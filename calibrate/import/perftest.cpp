@@ -141,6 +141,10 @@ void read_text(const std::string& path, std::string_view text, const ImportOptio
 class Report {
  public:
   Report(std::string_view text, const std::string& path) : path_(path) {
+    // The parser takes a zero byte for the end of the text.
+    if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
+      throw InputError(place_of_byte(text, zero + 1), "a zero byte", "expected JSON");
+    }
     try {
       json_ = Json::parse(text);
     } catch (const Json::parse_error& error) {

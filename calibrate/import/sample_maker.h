@@ -26,6 +26,10 @@ class SampleMaker {
 
   Sample& add(const std::string& machine, const std::string& variant, const char* kernel,
               std::vector<std::int64_t> shape, const char* dtype, double seconds) {
+    if (machine.empty()) {
+      throw InputError({path_, line_, 1}, "no machine",
+                       "expected one in the row or the file's name");
+    }
     for (std::size_t i = 0; i < shape.size(); ++i) {
       const bool may_be_none = sample_dimensions(kernel)[i] == "cached_tokens";
       if (shape[i] < (may_be_none ? 0 : 1) || shape[i] > kLargest) {

@@ -20,6 +20,10 @@ class Line {
  public:
   Line(std::string_view text, const std::string& file, int number) : file_(file), number_(number) {
     // The parser counts lines from this text's start and columns in bytes.
+    // It takes a zero byte for the end of the text.
+    if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
+      fail(static_cast<int>(zero) + 1, "a zero byte", "expected a sample as JSON");
+    }
     json_ = Json::parse(text, nullptr, false);
     if (json_.is_discarded()) fail(column_of_error(text), "not a JSON object", "expected a sample");
     if (!json_.is_object()) fail(1, "not a JSON object", "expected a sample");

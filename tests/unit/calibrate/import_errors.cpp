@@ -97,7 +97,7 @@ TEST_CASE("transcribed rows in another unit than their column's") {
   check_error("tensorrt-llm", "t.csv",
               "gpu,precision,model,tp,batch,input_len,output_len,metric,value,unit\n"
               "H100,FP8,m,1,1,1,1,throughput_out,5,tok/min\n",
-              "t.csv:2:19: `throughput_out` in `tok/min`; ");
+              "t.csv:2:20: `throughput_out` in `tok/min`; ");
   check_error("perftest-curves", "p.csv",
               "curve_id,metric,operation,link,message_bytes,value,unit\nc,bandwidth,w,l,8,5,GB/s\n",
               "p.csv:2:3: `bandwidth` in `GB/s`; ");
@@ -137,6 +137,7 @@ TEST_CASE("perftest's JSON") {
   };
   fails("{\n\"results\": {\n\"MsgSize\": 1,\n", "4:1: no JSON; ");
   fails("{\n\"results\": {\n\"MsgSize\": }}", "3:12: no JSON; ");
+  fails(std::string("{\n\"a\": 1}\0]", 12), "2:8: a zero byte; ");
   fails("{}", "1:1: no number above zero in results.MsgSize; ");
   fails("{\"results\": 5}", "1:2: no number above zero in results.MsgSize; ");
   fails("{\"results\": {\n\"MsgSize\": 0}}", "2:1: no number above zero in results.MsgSize; ");

@@ -187,6 +187,10 @@ TEST_CASE("lines that are no objects, counted with the blank ones") {
     CAPTURE(line);
     starts(error(kLine + "\n\n" + line + '\n' + kLine), "s.jsonl:3:");
   }
+  // The JSON library would stop reading at a zero byte.
+  CHECK(error(kLine + '\n' + kLine + std::string(1, '\0') + "]") ==
+        "s.jsonl:2:" + std::to_string(kLine.size() + 1) +
+            ": a zero byte; expected a sample as JSON");
   // An object over two lines is none.
   starts(error(with(kLine, ", \"source\"", ",\n\"source\"")), "s.jsonl:1:");
   starts(error(kLine + kLine), "s.jsonl:1:");
