@@ -20,9 +20,9 @@ namespace {
 using Samples = std::vector<const Sample*>;
 
 constexpr std::size_t kMostRows = 10'000;  // fitted to; more cost time and change no digit
-constexpr std::size_t kRowsBeyondL2 =
-    100;                                   // of decode attention; else those in the cache count too
 constexpr std::size_t kRowsAConstant = 2;  // at least, in each half
+// Of decode attention beyond L2; where there are fewer, caches that fit L2 count too.
+constexpr std::size_t kRowsBeyondL2 = 100;
 
 std::string title(const Sample& sample) {
   return sample.variant.empty() ? sample.source : sample.source + ", " + sample.variant;
@@ -46,7 +46,8 @@ Samples of_one_variant(const FitRule& rule, const Samples& all, const FitOptions
   for (const Sample* sample : all) {
     if (title(*sample).find(wanted->second) != std::string::npos) chosen.push_back(sample);
   }
-  if (chosen.empty()) {
+  // A choice of the 16-bit kernel may leave nothing of the 8-bit one: then there is none to fit.
+  if (chosen.empty() && !rule.fp8) {
     throw FitError(fmt::format("{}: no variant holds `{}`; the samples have {}", rule.name,
                                wanted->second, fmt::join(list, ", ")));
   }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <unsupported/Eigen/NonLinearOptimization>
-#include <unsupported/Eigen/NumericalDiff>
 
 #include "sim/base/check.h"
 #include "sim/gpu/portable_math.h"
@@ -15,14 +14,16 @@ namespace {
 
 using Logs = std::function<void(const std::vector<double>&, std::vector<double>&)>;
 
+constexpr double kStep = 1e-6;      // of unknowns that are of order 1
 constexpr int kEvaluations = 2000;  // a start; a Jacobian takes one per unknown
+
+// Where the scale flattens towards a bound the search stops a little before it.
+constexpr double kNearBound = 0.005;
 
 // sign(r) s sqrt(2 (sqrt(1 + (r/s)^2) - 1)): its square is the soft L1 loss of r.
 double soften(double r) {
   const double q = r / kLossScale;
-  // sqrt(1 + q^2) - 1 without cancellation.
-  const double loss = 2 * q * q / (std::sqrt(1 + q * q) + 1);
-  return std::copysign(kLossScale * std::sqrt(loss), r);
+  return r * std::sqrt(2 / (std::sqrt(1 + q * q) + 1));  // the same without cancellation
 }
 
 // Between 0 and 1, growing.
@@ -63,6 +64,19 @@ struct Problem {
     logs(constants(x), out);
     for (std::size_t i = 0; i < rows; ++i) {
       residuals[static_cast<Eigen::Index>(i)] = soften(out[i]);
+    }
+    return 0;
+  }
+
+  // Forward differences with a step that does not vanish where x does, as NumericalDiff's would.
+  int df(const InputType& x, JacobianType& jacobian) const {
+    ValueType here(values()), there(values());
+    (*this)(x, here);
+    for (Eigen::Index j = 0; j < x.size(); ++j) {
+      InputType moved = x;
+      moved[j] += kStep;
+      (*this)(moved, there);
+      jacobian.col(j) = (there - here) / kStep;
     }
     return 0;
   }
@@ -126,8 +140,7 @@ Solution solve(const std::vector<Unknown>& unknowns, std::size_t rows, const Log
       x[static_cast<Eigen::Index>(i)] =
           stretch(std::clamp(share_of(unknowns[i], start[i]), 0.01, 0.99));
     }
-    Eigen::NumericalDiff<Problem> functor(problem);
-    Eigen::LevenbergMarquardt<Eigen::NumericalDiff<Problem>> solver(functor);
+    Eigen::LevenbergMarquardt<const Problem> solver(problem);
     solver.parameters.maxfev = kEvaluations;
     solver.parameters.ftol = solver.parameters.xtol = 1e-7;
     const Ending end = ending(solver.minimize(x));
@@ -137,8 +150,8 @@ Solution solve(const std::vector<Unknown>& unknowns, std::size_t rows, const Log
   });
   for (std::size_t i = 0; i < best.values.size(); ++i) {
     const double share = share_of(unknowns[i], best.values[i]);
-    best.at_low.push_back(share < 0.001);
-    best.at_high.push_back(share > 0.999);
+    best.at_low.push_back(share < kNearBound);
+    best.at_high.push_back(share > 1 - kNearBound);
   }
   if (best.values.empty()) best.status = "the residuals are not finite";
   return best;

@@ -18,7 +18,7 @@ struct Unknown {
 
 struct Solution {
   std::vector<double> values;  // in the order of the unknowns
-  std::vector<bool> at_low;    // within 0.1 % (on the logarithmic scale of the range) of a bound
+  std::vector<bool> at_low;    // within 0.5 % of the range, on the logarithmic scale, of a bound
   std::vector<bool> at_high;
   double cost = 0;  // half of the sum of squares
   bool converged = false;

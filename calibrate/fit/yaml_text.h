@@ -9,17 +9,12 @@
 
 namespace kvlane::calibrate {
 
+// In quotes, on one line: the readers take no others.
 inline std::string yaml_quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else {
-      out += c;
-    }
+    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
   return out + '"';
 }
