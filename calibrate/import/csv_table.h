@@ -32,9 +32,9 @@ class CsvTable {
   double number(std::size_t row, std::size_t column) const;
   // A finite number above zero.
   double positive(std::size_t row, std::size_t column) const;
-  // A whole number from `least` to `most`. Counts of tokens, heads and the like end at a million,
+  // A whole number from `least` to `most`. Counts of tokens, heads and the like end at 2^20,
   // so that products of three of them fit; sizes in bytes or elements have kLargestSize.
-  static constexpr std::int64_t kLargestCount = 1'000'000;
+  static constexpr std::int64_t kLargestCount = 1'048'576;
   static constexpr std::int64_t kLargestSize = 1'000'000'000'000'000;
   std::int64_t integer(std::size_t row, std::size_t column, std::int64_t least = 1,
                        std::int64_t most = kLargestCount) const;

@@ -65,7 +65,7 @@ TEST_CASE("a row may lack its last field only where that is said") {
 }
 
 TEST_CASE("numbers") {
-  const CsvTable table("a,b\n1.5,-3\nnan,inf\n0,1e6\n1000001,0x10\n2,1 2\n,1e999\n", "t.csv");
+  const CsvTable table("a,b\n1.5,-3\nnan,inf\n0,1048576\n1048577,0x10\n2,1 2\n,1e999\n", "t.csv");
   const auto said = [&](std::size_t row, std::size_t column, const char* how) {
     return error_of([&] {
       if (std::string(how) == "integer") table.integer(row, column);
@@ -76,13 +76,13 @@ TEST_CASE("numbers") {
   };
   CHECK(table.number(0, 0) == 1.5);
   CHECK(table.number(0, 1) == -3);
-  CHECK(table.integer(2, 1) == 1'000'000);
-  CHECK(table.size_in(3, 0) == 1'000'001);
+  CHECK(table.integer(2, 1) == 1'048'576);
+  CHECK(table.size_in(3, 0) == 1'048'577);
   CHECK(table.integer(2, 0, 0) == 0);
   CHECK(said(0, 0, "integer") ==
-        "t.csv:2:1: `1.5` in column `a`; expected a whole number from 1 to 1000000");
+        "t.csv:2:1: `1.5` in column `a`; expected a whole number from 1 to 1048576");
   CHECK(said(3, 0, "integer") ==
-        "t.csv:5:1: `1000001` in column `a`; expected a whole number from 1 to 1000000");
+        "t.csv:5:1: `1048577` in column `a`; expected a whole number from 1 to 1048576");
   CHECK(said(2, 0, "integer") != "no error");
   CHECK(said(0, 1, "positive") == "t.csv:2:5: `-3` in column `b`; expected a number above zero");
   CHECK(said(2, 0, "positive") == "t.csv:4:1: `0` in column `a`; expected a number above zero");
