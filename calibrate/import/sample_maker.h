@@ -17,11 +17,11 @@ namespace kvlane::calibrate {
 class SampleMaker {
  public:
   // `source` and `licence` are the format's own; the options' replace them.
-  SampleMaker(std::string path, std::string source, std::string licence,
+  SampleMaker(std::string path, const std::string& source, const std::string& licence,
               const ImportOptions& options, Imported& out)
       : path_(std::move(path)), out_(out) {
-    base_.source = options.source.empty() ? std::move(source) : options.source;
-    base_.licence = options.licence.empty() ? std::move(licence) : options.licence;
+    base_.source = options.source.empty() ? source : options.source;
+    base_.licence = options.licence.empty() ? licence : options.licence;
   }
 
   Sample& add(const std::string& machine, const std::string& variant, const char* kernel,

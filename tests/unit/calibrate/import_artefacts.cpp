@@ -116,7 +116,7 @@ TEST_CASE("copied: twenty rows, every one equal to another machine's to the digi
         samples.push_back(sample_of("all_reduce", {8 * (i + 1), 2}, seconds, "fp16", machine));
       }
     }
-    const Counts counts = set_artefacts_aside(samples, {});
+    Counts counts = set_artefacts_aside(samples, {});
     for (int i = 0; i < rows; ++i) CHECK(samples[static_cast<std::size_t>(i)].set_aside.empty());
     return counts;
   };

@@ -86,10 +86,11 @@ TEST_CASE("numbers") {
   CHECK(said(2, 0, "integer") != "no error");
   CHECK(said(0, 1, "positive") == "t.csv:2:5: `-3` in column `b`; expected a number above zero");
   CHECK(said(2, 0, "positive") == "t.csv:4:1: `0` in column `a`; expected a number above zero");
-  for (const auto& [row, column] :
-       {std::pair<std::size_t, std::size_t>{1, 0}, {1, 1}, {3, 1}, {4, 1}, {5, 0}, {5, 1}}) {
-    CAPTURE(table.text(row, column));
-    CHECK(said(row, column, "number").find("; expected a number") != std::string::npos);
+  const std::pair<std::size_t, std::size_t> nonsense[] = {{1, 0}, {1, 1}, {3, 1},
+                                                          {4, 1}, {5, 0}, {5, 1}};
+  for (const auto& cell : nonsense) {
+    CAPTURE(table.text(cell.first, cell.second));
+    CHECK(said(cell.first, cell.second, "number").find("; expected a number") != std::string::npos);
   }
 }
 

@@ -137,7 +137,7 @@ TEST_CASE("perftest's JSON") {
   };
   fails("{\n\"results\": {\n\"MsgSize\": 1,\n", "4:1: no JSON; ");
   fails("{\n\"results\": {\n\"MsgSize\": }}", "3:12: no JSON; ");
-  fails(std::string("{\n\"a\": 1}\0]", 12), "2:8: a zero byte; ");
+  fails(std::string("{\n\"a\": 1}\0]", 11), "2:8: a zero byte; ");
   fails("{}", "1:1: no number above zero in results.MsgSize; ");
   fails("{\"results\": 5}", "1:2: no number above zero in results.MsgSize; ");
   fails("{\"results\": {\n\"MsgSize\": 0}}", "2:1: no number above zero in results.MsgSize; ");

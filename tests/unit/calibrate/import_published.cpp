@@ -89,7 +89,9 @@ TEST_CASE("aiconfigurator: rows and single values") {
                                                       {"h200_sxm", "H200-SXM"},
                                                       {"l40s", "L40S"},
                                                       {"rtx_pro_6000_server", "RTX-PRO-6000"}};
-  for (const auto& [word, machine] : gpus) {
+  for (const auto& gpu : gpus) {
+    const char* word = gpu.first;
+    const char* machine = gpu.second;
     CAPTURE(machine);
     const auto gemm = rows_of(std::string("aiconfigurator/gemm_bf16_") + word + ".csv");
     CHECK(count(machine, "aiconfigurator", "gemm", "bf16") == gemm.size());
