@@ -270,7 +270,9 @@ class MachineFitter {
     std::map<std::string, std::size_t> counts;
     for (const Sample& sample : samples_) ++counts[sample.kernel];
     const std::vector<FitRule> rules = fit_rules(samples_);
-    for (const auto& [kernel, count] : counts) {
+    for (const auto& entry : counts) {
+      const std::string& kernel = entry.first;
+      const std::size_t count = entry.second;
       const bool known = std::any_of(rules.begin(), rules.end(),
                                      [&](const FitRule& rule) { return rule.kernel == kernel; });
       const bool fitted =

@@ -88,7 +88,7 @@ std::string choose_machine(std::vector<Sample>& samples, const std::string& want
     throw UsageError(fmt::format(
         "calibrate fit: samples of several machines; expected --machine with one of {}", list));
   }
-  const std::string machine = wanted.empty() ? *machines.begin() : wanted;
+  std::string machine = wanted.empty() ? *machines.begin() : wanted;
   if (!machines.contains(machine)) {
     throw UsageError(
         fmt::format("calibrate fit: no samples of `{}`; they are of {}", machine, list));

@@ -2,7 +2,7 @@
 # Stage: sources.sh tidy | gcc-11. Looks at each source of sim/, as many at a time as there are cores. A source is looked
 # at again only when it, a header that it includes, the tool or its settings changed (build/checked/TOOL).
 tool=$1
-flags=(-std=c++20 -I"$KVLANE_ROOT" -I"$KVLANE_ROOT/build/release/generated" '-DKVLANE_SOURCE_PRESETS="scenarios"'
+flags=(-std=c++20 -I"$KVLANE_ROOT" -I"$KVLANE_ROOT/build/release/generated" -isystem /usr/include/eigen3 '-DKVLANE_SOURCE_PRESETS="scenarios"'
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror)
 case $tool in
   tidy)
