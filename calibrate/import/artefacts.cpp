@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "sim/gpu/find_gpu.h"
+
 namespace kvlane::calibrate {
 namespace {
 
@@ -85,13 +87,6 @@ double operand_bytes(const Sample& sample) {
   }
   return 2 * size("sequences") * size("kv_tokens") * size("kv_heads") * size("head_width") *
          element;
-}
-
-const GpuSpec* find_gpu(const std::vector<GpuSpec>& known, const std::string& machine) {
-  const auto gpu = std::find_if(known.begin(), known.end(), [&](const GpuSpec& candidate) {
-    return candidate.name == machine;
-  });
-  return gpu == known.end() ? nullptr : &*gpu;
 }
 
 void mark_l2(std::vector<Sample>& samples, const std::vector<GpuSpec>& known) {

@@ -6,17 +6,15 @@
 #include <cctype>
 #include <map>
 #include <string>
-#include <tuple>
 
 #include "calibrate/fit/predict.h"
-#include "calibrate/validate/marks.h"
+#include "calibrate/validate/row_collector.h"
+#include "sim/gpu/find_gpu.h"
 #include "sim/gpu/grid_table.h"
 #include "sim/gpu/sample_cost.h"
 
 namespace kvlane::calibrate {
 namespace {
-
-constexpr const char* kMark = "mark";
 
 std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -74,52 +72,9 @@ std::string source_of(const Sample& sample) {
   return one ? data : data + ' ' + sample.variant.substr(0, sample.variant.find(' '));
 }
 
-class Rows {
- public:
-  void add(const std::string& what, const Sample& sample, const std::string& domain,
-           double predicted) {
-    add(what, sample.machine, source_of(sample), domain, predicted, sample.seconds);
-  }
-  void add(const std::string& what, const std::string& gpu, const std::string& source,
-           const std::string& domain, double predicted, double measured) {
-    Entry& entry = entries_[{what, gpu, source, domain != kMark, domain}];
-    entry.row.what = what;
-    entry.row.gpu = gpu;
-    entry.row.source = source;
-    entry.row.domain = domain;
-    entry.errors.add(predicted, measured);
-  }
-  // Rows over a whole domain come first in their group. A row called "mark" that no mark is about
-  // is called `otherwise`.
-  std::vector<ValidationRow> take(const std::string& otherwise) {
-    std::vector<ValidationRow> rows;
-    for (auto& [key, entry] : entries_) {
-      if (entry.row.domain == kMark) {
-        if (const auto mark = mark_of(entry.row.what, entry.row.gpu, entry.row.source)) {
-          entry.row.mark = mark->limit;
-          entry.row.statistic = mark->statistic;
-        } else {
-          entry.row.domain = otherwise;
-        }
-      }
-      entry.errors.fill(entry.row);
-      rows.push_back(entry.row);
-    }
-    return rows;
-  }
-
- private:
-  struct Entry {
-    ValidationRow row;
-    ErrorSample errors;
-  };
-  std::map<std::tuple<std::string, std::string, std::string, bool, std::string>, Entry> entries_;
-};
-
-const GpuSpec* find_gpu(const std::vector<GpuSpec>& gpus, const std::string& name) {
-  const auto found =
-      std::find_if(gpus.begin(), gpus.end(), [&](const GpuSpec& gpu) { return gpu.name == name; });
-  return found == gpus.end() ? nullptr : &*found;
+void add(RowCollector& rows, const std::string& what, const Sample& sample,
+         const std::string& domain, double predicted) {
+  rows.add(what, sample.machine, source_of(sample), domain, predicted, sample.seconds);
 }
 
 // Samples by machine, of those that have a hardware file.
@@ -133,7 +88,7 @@ std::map<std::string, std::vector<const Sample*>> by_machine(const std::vector<S
 
 std::vector<ValidationRow> kernel_rows(const std::vector<Sample>& samples,
                                        const std::vector<GpuSpec>& gpus, const PointSink& points) {
-  Rows held, second;
+  RowCollector held(true), second(true);
   for (const auto& [machine, list] : by_machine(samples)) {
     const GpuSpec* gpu = find_gpu(gpus, machine);
     if (gpu == nullptr) continue;
@@ -145,19 +100,19 @@ std::vector<ValidationRow> kernel_rows(const std::vector<Sample>& samples,
       if (fitted && !held_out(*sample)) continue;
       const auto predicted = cost.seconds(*sample);
       if (!predicted) continue;
-      Rows& rows = fitted ? held : second;
+      RowCollector& rows = fitted ? held : second;
       const bool inside = in_domain(*gpu, *sample);
       // The RTX 4090's mark is about all sizes, small caches included.
       const bool counts = sample->set_aside.empty() || (sample->set_aside == "l2_resident" &&
                                                         what == "decode" && machine == "RTX-4090");
       if (inside && counts) {
-        rows.add(what, *sample, kMark, *predicted);
+        add(rows, what, *sample, kMarkDomain, *predicted);
         if (points) points(what, fitted ? "held out" : "another source", *sample, *predicted);
-        if (fitted) rows.add(what, *sample, region_of(*sample), *predicted);
+        if (fitted) add(rows, what, *sample, region_of(*sample), *predicted);
       } else if (inside) {
-        rows.add(what, *sample, "set aside: " + sample->set_aside, *predicted);
+        add(rows, what, *sample, "set aside: " + sample->set_aside, *predicted);
       } else if (sample->set_aside.empty()) {
-        rows.add(what, *sample, "outside the domain", *predicted);
+        add(rows, what, *sample, "outside the domain", *predicted);
       }
     }
   }
@@ -165,7 +120,7 @@ std::vector<ValidationRow> kernel_rows(const std::vector<Sample>& samples,
   for (ValidationRow& row : second.take("another source")) {
     row.mark.reset();  // marks are about held-out shapes of the source that was fitted
     row.holds.reset();
-    if (row.domain == kMark) row.domain = "another source";
+    if (row.domain == kMarkDomain) row.domain = "another source";
     result.push_back(std::move(row));
   }
   return result;
@@ -173,7 +128,7 @@ std::vector<ValidationRow> kernel_rows(const std::vector<Sample>& samples,
 
 std::vector<ValidationRow> table_rows(const std::vector<Sample>& samples,
                                       const std::vector<GpuSpec>& gpus) {
-  Rows rows;
+  RowCollector rows(true);
   for (const auto& [machine, list] : by_machine(samples)) {
     const GpuSpec* gpu = find_gpu(gpus, machine);
     if (gpu == nullptr) continue;
@@ -197,7 +152,7 @@ std::vector<ValidationRow> table_rows(const std::vector<Sample>& samples,
         const auto formula = cost.seconds(*sample);
         const auto factor = table.factor(*table_shape(*sample));
         if (!formula || !factor) continue;
-        rows.add("table_" + word_of(*sample), *sample, kMark, *formula * *factor);
+        add(rows, "table_" + word_of(*sample), *sample, kMarkDomain, *formula * *factor);
       }
     }
   }
@@ -206,7 +161,7 @@ std::vector<ValidationRow> table_rows(const std::vector<Sample>& samples,
 
 std::vector<ValidationRow> disagreement_rows(const std::vector<Sample>& samples,
                                              const std::vector<GpuSpec>& gpus) {
-  Rows rows;
+  RowCollector rows(true);
   for (const auto& [machine, list] : by_machine(samples)) {
     const GpuSpec* gpu = find_gpu(gpus, machine);
     if (gpu == nullptr) continue;

@@ -8,9 +8,10 @@
 #include <string>
 #include <utility>
 
-#include "calibrate/validate/marks.h"
+#include "calibrate/validate/row_collector.h"
 #include "calibrate/validate/serving_time.h"
 #include "sim/gpu/cost_model.h"
+#include "sim/gpu/find_gpu.h"
 
 namespace kvlane::calibrate {
 namespace {
@@ -46,11 +47,9 @@ class CostModels {
     const auto known = models_.find(key);
     if (known != models_.end()) return known->second ? &*known->second : nullptr;
     auto& made = models_[key];
-    const auto gpu = std::find_if(gpus_.begin(), gpus_.end(), [&](const GpuSpec& candidate) {
-      return candidate.name == sample.machine;
-    });
+    const GpuSpec* gpu = find_gpu(gpus_, sample.machine);
     const ModelSpec* model = lookup_(sample.model);
-    if (gpu == gpus_.end() || model == nullptr) return nullptr;
+    if (gpu == nullptr || model == nullptr) return nullptr;
     if (ranks > 1 && !gpu->all_reduce.contains(ranks)) return nullptr;
     if (fp8 && gpu->peak_fp8_flops <= 0) return nullptr;
     ModelSpec spec = *model;
@@ -76,49 +75,13 @@ double predicted(const CostModel& cost, const Sample& sample) {
                                           : time.token_gap(sequences, prompt, output);
 }
 
-struct Group {
-  ValidationRow row;
-  ErrorSample errors;
-};
-
-class Rows {
- public:
-  void add(const std::string& what, const std::string& gpu, const std::string& source,
-           const std::string& domain, double predicted_seconds, double measured) {
-    Group& group = groups_[{what, gpu, source, domain}];
-    group.row.what = what;
-    group.row.gpu = gpu;
-    group.row.source = source;
-    group.row.domain = domain;
-    group.errors.add(predicted_seconds, measured);
-  }
-
-  std::vector<ValidationRow> take(const std::string& marked) {
-    std::vector<ValidationRow> rows;
-    for (auto& [key, group] : groups_) {
-      if (group.row.domain == marked) {
-        if (const auto mark = mark_of(group.row.what, group.row.gpu, group.row.source)) {
-          group.row.mark = mark->limit;
-          group.row.statistic = mark->statistic;
-        }
-      }
-      group.errors.fill(group.row);
-      rows.push_back(group.row);
-    }
-    return rows;
-  }
-
- private:
-  std::map<std::tuple<std::string, std::string, std::string, std::string>, Group> groups_;
-};
-
 }  // namespace
 
 std::vector<ValidationRow> serving_rows(const std::vector<Sample>& samples,
                                         const std::vector<GpuSpec>& gpus, const ModelLookup& model,
                                         const PointSink& points) {
   CostModels costs(gpus, model);
-  Rows rows;
+  RowCollector rows(false);
   for (const Sample& sample : samples) {
     const char* what = word_of(sample);
     if (what == nullptr || !sample.set_aside.empty()) continue;
@@ -135,17 +98,13 @@ std::vector<ValidationRow> serving_rows(const std::vector<Sample>& samples,
     // The marks: LLaMA-7B on one GPU over all machines; all token gaps of an engine on a machine.
     if (sample.kernel == "serving_batch" && sample.source.starts_with("TensorRT-LLM") &&
         ranks == 1 && cost->model().name == "Llama-2-7B") {
-      rows.add(what, "all", engine, "mark", seconds, sample.seconds);
+      rows.add(what, "all", engine, kMarkDomain, seconds, sample.seconds);
     }
     if (sample.kernel == "serving_step") {
-      rows.add(what, sample.machine, engine, "mark", seconds, sample.seconds);
+      rows.add(what, sample.machine, engine, kMarkDomain, seconds, sample.seconds);
     }
   }
-  std::vector<ValidationRow> result = rows.take("mark");
-  for (ValidationRow& row : result) {
-    if (row.domain == "mark" && !row.mark) row.domain = "all";  // an engine without a mark
-  }
-  return result;
+  return rows.take("all");  // of an engine without a mark
 }
 
 }  // namespace kvlane::calibrate
