@@ -43,12 +43,9 @@ void read(const std::string& path, std::string_view text, const ImportOptions& o
     const auto time = c > 0 ? prefill : decode;
     if (table.number(r, time) == 0) {
       make.skip("rows below the profiler's resolution");
-    } else if (c > 0 && p == 0) {
-      make.add(machine, "FlashInfer", "prefill_attention", {b, c, q, kv, kHeadWidth}, "bf16",
-               table.positive(r, time) / 1e3);
     } else if (c > 0) {
-      make.add(machine, "FlashInfer", "prefix_attention", {b, c, p, q, kv, kHeadWidth}, "bf16",
-               table.positive(r, time) / 1e3);
+      make.add_prefill(machine, "FlashInfer", b, c, p, {q, kv, kHeadWidth}, "bf16",
+                       table.positive(r, time) / 1e3);
     } else {
       make.add(machine, "FlashInfer", "decode_attention",
                {b, table.integer(r, cached), q, kv, kHeadWidth}, "bf16",

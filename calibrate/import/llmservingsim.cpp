@@ -65,10 +65,8 @@ void read_attention(const CsvTable& table, const std::string& path, SampleMaker&
     if ((c == 0 && n == 0) || (n > 0 && l == 0)) {
       table.fail(r, chunk, "a row without tokens", "expected a chunk or decodes");
     }
-    if (n == 0 && p == 0) {
-      make.add(file.machine, kVariant, "prefill_attention", {1, c, q, kv, d}, "bf16", seconds);
-    } else if (n == 0) {
-      make.add(file.machine, kVariant, "prefix_attention", {1, c, p, q, kv, d}, "bf16", seconds);
+    if (n == 0) {
+      make.add_prefill(file.machine, kVariant, 1, c, p, {q, kv, d}, "bf16", seconds);
     } else if (c == 0) {
       make.add(file.machine, kVariant, "decode_attention", {n, l, q, kv, d}, "bf16", seconds);
     } else {
@@ -162,12 +160,8 @@ void read_v0_attention(const CsvTable& table, const std::string& path, SampleMak
     const std::int64_t b = table.integer(r, batch);
     const std::int64_t c = table.integer(r, chunk);
     const std::int64_t p = table.integer(r, cached, 0);
-    const double seconds = table.positive(r, time) / 1e3;
-    if (p == 0) {
-      make.add(machine, "v0 vllm", "prefill_attention", {b, c, q, kv, 128}, "bf16", seconds);
-    } else {
-      make.add(machine, "v0 vllm", "prefix_attention", {b, c, p, q, kv, 128}, "bf16", seconds);
-    }
+    make.add_prefill(machine, "v0 vllm", b, c, p, {q, kv, 128}, "bf16",
+                     table.positive(r, time) / 1e3);
   }
 }
 

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,6 +53,19 @@ class SampleMaker {
     sample.dtype = dtype;
     sample.seconds = seconds;
     return sample;
+  }
+  // Causal attention of `chunk` new tokens a sequence after `cached` ones, 0 or more. `heads`:
+  // query heads, kv heads and their width.
+  void add_prefill(const std::string& machine, const std::string& variant, std::int64_t sequences,
+                   std::int64_t chunk, std::int64_t cached,
+                   const std::array<std::int64_t, 3>& heads, const char* dtype, double seconds) {
+    const auto [q, kv, width] = heads;
+    if (cached == 0) {
+      add(machine, variant, "prefill_attention", {sequences, chunk, q, kv, width}, dtype, seconds);
+    } else {
+      add(machine, variant, "prefix_attention", {sequences, chunk, cached, q, kv, width}, dtype,
+          seconds);
+    }
   }
   // The line that the next samples come from, for errors.
   void row(int line) { line_ = line; }

@@ -135,13 +135,10 @@ void read_attention(const CsvTable& table, const std::string& path, SampleMaker&
       make.add(machine, "old FlashAttention", "decode_attention",
                {table.integer(r, batch), table.integer(r, cached), q, kv, width}, "fp16",
                table.positive(r, time) / 1e3);
-    } else if (table.integer(r, cached, 0) == 0) {
-      make.add(machine, "old FlashAttention", "prefill_attention",
-               {table.integer(r, batch), c, q, kv, width}, "fp16", table.positive(r, time) / 1e3);
     } else {
-      make.add(machine, "old FlashAttention", "prefix_attention",
-               {table.integer(r, batch), c, table.integer(r, cached), q, kv, width}, "fp16",
-               table.positive(r, time) / 1e3);
+      make.add_prefill(machine, "old FlashAttention", table.integer(r, batch), c,
+                       table.integer(r, cached, 0), {q, kv, width}, "fp16",
+                       table.positive(r, time) / 1e3);
     }
   }
 }
