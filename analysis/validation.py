@@ -46,6 +46,13 @@ def panels(count):
     return chart, flat[:count]
 
 
+def kinds(points):
+    """A chart with a panel a kind: (chart, [(axes, title, rows)])."""
+    names = list(dict.fromkeys(points["what"]))
+    chart, axes = panels(len(names))
+    return chart, [(ax, name, points[points["what"] == name]) for ax, name in zip(axes, names)]
+
+
 def tidy(ax):
     ax.grid(True, color="#E3E3E3", linewidth=0.6)
     ax.set_axisbelow(True)
@@ -54,10 +61,8 @@ def tidy(ax):
 
 
 def measured_against_predicted(points):
-    kinds = list(dict.fromkeys(points["what"]))
-    chart, axes = panels(len(kinds))
-    for ax, kind in zip(axes, kinds):
-        some = points[points["what"] == kind]
+    chart, parts = kinds(points)
+    for ax, kind, some in parts:
         for i, (gpu, rows) in enumerate(some.groupby("gpu")):
             rows = thinned(rows)
             ax.plot(rows["measured_s"], rows["predicted_s"], ".", markersize=2.5, color=COLOURS[i % len(COLOURS)],
@@ -77,17 +82,15 @@ def measured_against_predicted(points):
 
 def residuals_by_size(points):
     """predicted / measured over the measured time, with the median and the middle 80 % of each decade's third."""
-    kinds = list(dict.fromkeys(points["what"]))
-    chart, axes = panels(len(kinds))
-    for ax, kind in zip(axes, kinds):
-        some = points[points["what"] == kind]
+    chart, parts = kinds(points)
+    for ax, kind, some in parts:
         for i, (gpu, rows) in enumerate(some.groupby("gpu")):
             ratio = rows["predicted_s"] / rows["measured_s"]
-            bins = (rows["measured_s"].map(lambda t: 10 ** (round(3 * math.log10(t)) / 3)))
-            grouped = ratio.groupby(bins)
+            grouped = ratio.groupby(rows["measured_s"].map(lambda t: 10 ** (round(3 * math.log10(t)) / 3)))
+            middle = grouped.median()
             colour = COLOURS[i % len(COLOURS)]
-            ax.plot(grouped.median().index, grouped.median(), color=colour, linewidth=1.2, label=gpu)
-            ax.fill_between(grouped.median().index, grouped.quantile(0.1), grouped.quantile(0.9), color=colour,
+            ax.plot(middle.index, middle, color=colour, linewidth=1.2, label=gpu)
+            ax.fill_between(middle.index, grouped.quantile(0.1), grouped.quantile(0.9), color=colour,
                             alpha=0.15, linewidth=0)
         ax.axhline(1, color="#444444", linewidth=0.8)
         ax.set_xscale("log")
