@@ -14,6 +14,7 @@
 #include "calibrate/import/sample_maker.h"
 #include "calibrate/import/tool_text.h"
 #include "sim/scenario/json_places.h"
+#include "sim/scenario/json_text.h"
 
 namespace kvlane::calibrate {
 namespace {
@@ -141,17 +142,18 @@ void read_text(const std::string& path, std::string_view text, const ImportOptio
 class Report {
  public:
   Report(std::string_view text, const std::string& path) : path_(path) {
-    // The parser takes a zero byte for the end of the text.
-    if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
-      throw InputError(place_of_byte(text, zero + 1), "a zero byte", "expected JSON");
-    }
     try {
-      json_ = Json::parse(text);
-    } catch (const Json::parse_error& error) {
-      throw InputError(place_of_byte(text, error.byte), "no JSON",
-                       "expected perftest's --out_json");
-    } catch (const Json::exception&) {
-      throw InputError({path, 1, 1}, "a number beyond a double's range", "expected a smaller one");
+      json_ = parse_json(text);
+    } catch (const JsonFault& fault) {
+      const SourcePlace place = place_of_byte(text, path, fault.byte);
+      switch (fault.kind) {
+        case JsonFault::Kind::zero_byte:
+          throw InputError(place, "a zero byte", "expected JSON");
+        case JsonFault::Kind::syntax:
+          throw InputError(place, "no JSON", "expected perftest's --out_json");
+        case JsonFault::Kind::range:
+          throw InputError(place, "a number beyond a double's range", "expected a smaller one");
+      }
     }
     places_ = json_places(text, path);
   }
@@ -185,14 +187,6 @@ class Report {
   }
 
  private:
-  SourcePlace place_of_byte(std::string_view text, std::size_t byte) const {
-    const std::string_view before = text.substr(0, byte == 0 ? 0 : byte - 1);
-    const auto lines = std::count(before.begin(), before.end(), '\n');
-    const auto last = before.rfind('\n');
-    const std::size_t start = last == std::string_view::npos ? 0 : last + 1;
-    return {path_, static_cast<int>(lines) + 1, static_cast<int>(before.size() - start) + 1};
-  }
-
   std::string path_;
   Json json_;
   JsonPlaces places_;

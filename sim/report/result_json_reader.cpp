@@ -8,6 +8,7 @@
 #include "sim/base/input_error.h"
 #include "sim/report/metric_list.h"
 #include "sim/report/result_json.h"
+#include "sim/scenario/json_text.h"
 
 namespace kvlane {
 namespace {
@@ -185,33 +186,15 @@ Uncertainty read_uncertainty(const Field& in) {
   return uncertainty;
 }
 
-// nlohmann counts bytes; people count lines.
-SourcePlace place_of(const std::string& file, std::string_view text, std::size_t byte) {
-  SourcePlace place{file, 1, 1};
-  for (std::size_t i = 0; i + 1 < byte && i < text.size(); ++i) {
-    if (text[i] == '\n') {
-      ++place.line;
-      place.column = 1;
-    } else {
-      ++place.column;
-    }
-  }
-  return place;
-}
-
 Json parse(const std::string& file, std::string_view text) {
-  // The parser takes a zero byte for the end of the text.
-  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
-    throw InputError(place_of(file, text, zero + 1), "text that is not JSON",
-                     "expected a kvlane.result/1 as `kvlane run --format json` writes it");
-  }
   try {
-    return Json::parse(text.begin(), text.end());
-  } catch (const Json::parse_error& error) {
-    throw InputError(place_of(file, text, error.byte), "text that is not JSON",
+    return parse_json(text);
+  } catch (const JsonFault& fault) {
+    if (fault.kind == JsonFault::Kind::range) {
+      throw InputError({file}, fault.message, "expected a kvlane.result/1");
+    }
+    throw InputError(place_of_byte(text, file, fault.byte), "text that is not JSON",
                      "expected a kvlane.result/1 as `kvlane run --format json` writes it");
-  } catch (const Json::exception& error) {  // a number out of range
-    throw InputError({file}, error.what(), "expected a kvlane.result/1");
   }
 }
 

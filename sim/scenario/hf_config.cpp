@@ -5,6 +5,7 @@
 
 #include "sim/scenario/hf_layers.h"
 #include "sim/scenario/hf_object.h"
+#include "sim/scenario/json_text.h"
 #include "sim/scenario/model_shape.h"
 
 namespace kvlane {
@@ -20,24 +21,14 @@ Json parse(std::string_view text, const std::string& name) {
     throw InputError({name, 0, 0}, fmt::format("{} bytes", text.size()),
                      fmt::format("expected at most {}", kMaxBytes));
   }
-  const auto malformed = [&](std::size_t end) {
-    const std::string_view before = text.substr(0, end);
-    const auto line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1;
-    const std::size_t start =
-        before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-    return InputError({name, line, static_cast<int>(end - start) + 1}, "malformed JSON here",
-                      "expected valid JSON");
-  };
   try {
-    Json json = Json::parse(text);
-    // The parser takes a zero byte for the end of the text.
-    if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos)
-      throw malformed(zero);
-    return json;
-  } catch (const Json::parse_error& error) {
-    throw malformed(std::min(error.byte > 0 ? error.byte - 1 : 0, text.size()));
-  } catch (const Json::exception&) {  // numbers beyond a double
-    throw InputError({name, 0, 0}, "a number out of range", "expected numbers a double holds");
+    return parse_json(text);
+  } catch (const JsonFault& fault) {
+    if (fault.kind == JsonFault::Kind::range) {
+      throw InputError({name, 0, 0}, "a number out of range", "expected numbers a double holds");
+    }
+    throw InputError(place_of_byte(text, name, fault.byte), "malformed JSON here",
+                     "expected valid JSON");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/scenario/json_places.h"
+#include "sim/scenario/json_text.h"
 
 namespace kvlane {
 namespace {
@@ -19,13 +20,16 @@ constexpr std::int64_t kLargest = 1'000'000'000'000'000;  // of a dimension: a p
 class Line {
  public:
   Line(std::string_view text, const std::string& file, int number) : file_(file), number_(number) {
-    // The parser counts lines from this text's start and columns in bytes.
-    // It takes a zero byte for the end of the text.
-    if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
-      fail(static_cast<int>(zero) + 1, "a zero byte", "expected a sample as JSON");
+    try {
+      json_ = parse_json(text);
+    } catch (const JsonFault& fault) {
+      // Within a line a byte is a column.
+      const auto column = static_cast<int>(std::clamp<std::size_t>(fault.byte, 1, 1'000'000'000));
+      if (fault.kind == JsonFault::Kind::zero_byte) {
+        fail(column, "a zero byte", "expected a sample as JSON");
+      }
+      fail(column, "not a JSON object", "expected a sample");
     }
-    json_ = Json::parse(text, nullptr, false);
-    if (json_.is_discarded()) fail(column_of_error(text), "not a JSON object", "expected a sample");
     if (!json_.is_object()) fail(1, "not a JSON object", "expected a sample");
     try {
       places_ = json_places(text, file);
@@ -108,17 +112,6 @@ class Line {
   }
 
  private:
-  static int column_of_error(std::string_view text) {
-    try {
-      const Json parsed = Json::parse(text);
-      if (parsed.is_object()) return 1;
-    } catch (const Json::parse_error& error) {
-      return static_cast<int>(std::clamp<std::size_t>(error.byte, 1, 1'000'000'000));
-    } catch (const Json::exception&) {  // a number beyond a double's range; its place is not told
-    }
-    return 1;
-  }
-
   std::string file_;
   int number_;
   Json json_;
