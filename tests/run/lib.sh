@@ -4,7 +4,8 @@
 # Names on Debian 12 and Ubuntu 22.04/24.04. One differs: Ubuntu 22.04 has no libclang-rt-14-dev, there the sanitizer
 # and fuzzer runtimes come with clang-14 itself.
 KVLANE_BUILD_PACKAGES=(g++ cmake ninja-build ccache libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libboost-dev
-  libboost-program-options-dev libeigen3-dev zlib1g-dev doctest-dev librapidcheck-dev)
+  libboost-program-options-dev libeigen3-dev libhwy-dev libopenblas-pthread-dev
+  libboost-context-dev zlib1g-dev doctest-dev librapidcheck-dev)
 KVLANE_TEST_PACKAGES=(git libsimgrid-dev python3-matplotlib python3-pandas)
 # Left out aloud where the distribution does not have them (any more); the stage that needs one is then skipped.
 KVLANE_OPTIONAL_PACKAGES=(clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev g++-11)

@@ -1,0 +1,25 @@
+#include "kernels/common/kv_cache.h"
+
+namespace kvlane::kernels {
+
+const char* problem(const KvCache& cache, int sequences, const std::int32_t* kv_tokens) {
+  if (cache.kv_heads <= 0) return "a KV cache without kv heads";
+  if (cache.head_dim <= 0 || cache.head_dim % 8 != 0) {
+    return "a head dimension that is not a positive multiple of 8";
+  }
+  if (cache.block_tokens <= 0) return "a KV cache with blocks of no tokens";
+  if (sequences < 0) return "a negative number of sequences";
+  for (int i = 0; i < sequences; ++i) {
+    if (kv_tokens[i] < 0) return "a sequence of negative length";
+    if (static_cast<std::int64_t>(kv_tokens[i]) >
+        static_cast<std::int64_t>(cache.table_width) * cache.block_tokens) {
+      return "a sequence that is longer than its row of the block table";
+    }
+    if (kv_tokens[i] > 0 && (cache.rows == nullptr || cache.block_table == nullptr)) {
+      return "a KV cache without rows or block table";
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace kvlane::kernels

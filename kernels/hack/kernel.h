@@ -1,0 +1,82 @@
+#pragma once
+// HACK (arXiv 2502.03589; the layout of its repository): KV in 2, 4 or 8 bits and attention on the
+// quantised values. K is quantised per channel over `partition` tokens, V per token over
+// `partition` channels, asymmetric: value = min + scale * code, scale = (max - min) / (2^bits - 1),
+// min and scale in bf16, code to nearest with the rounded scale. The first `sinks` tokens and the
+// tokens after the last whole partition ("open block") stay in 16 bit.
+//
+// q . k_t = sum_c (q_c scale_c) code_tc + sum_c q_c min_c: the scale goes into the query, which is
+// then quantised to 8 bits, a_c = offset + step * u_c, so that
+//         = step * sum_c u_c code_tc (integers) + offset * (sum of the codes of t) + sum_c q_c
+//         min_c
+// and the sums of the codes are stored, not computed in every step. P V is alike with the scale of
+// V in the probabilities; there the sums run over the tokens of a partition, a channel at a time.
+// Bytes an element: bits/8 + (4 + s)/partition, s = 1 where a sum fits a byte, else 2.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/common/cpu.h"
+#include "kernels/common/format.h"
+
+namespace kvlane::kernels {
+
+struct HackShape {
+  int bits = 2;        // 2, 4, 8
+  int partition = 64;  // 32, 64, 128; divides head_dim
+  int sinks = 4;
+  int kv_heads = 0;
+  int head_dim = 0;              // 64, 128, 256
+  Format format = Format::bf16;  // of the 16-bit parts and of the query: bf16 or fp16
+  int capacity = 0;              // tokens that a sequence may have
+};
+const char* problem(const HackShape& shape);
+
+// Tokens of a sequence of n that are quantised: whole partitions after the sinks.
+int hack_quantised_tokens(const HackShape& shape, int tokens);
+// Bytes of one sequence's KV in memory, all kv heads, up to `capacity`; and what of them is sent
+// for n tokens.
+std::size_t hack_sequence_bytes(const HackShape& shape);
+std::size_t hack_sent_bytes(const HackShape& shape, int tokens);
+
+// Adds tokens [first, first + tokens) of one layer to `store`: quantises the partitions that become
+// whole, keeps the rest in 16 bit. A partition with NaN or infinity becomes NaN: its min is.
+struct HackAppend {
+  HackShape shape;
+  int sequences = 0;
+  const std::int32_t* first = nullptr;   // [sequences]: tokens already there
+  const std::int32_t* tokens = nullptr;  // [sequences]: to add
+  const void* keys = nullptr;    // [all new tokens, sequence by sequence][kv_heads][head_dim]
+  const void* values = nullptr;  // alike
+  void* store = nullptr;         // [sequences][hack_sequence_bytes], 64-byte aligned
+};
+
+struct HackAttention {
+  HackShape shape;
+  int sequences = 0;
+  int query_heads = 0;
+  const void* query = nullptr;  // [sequences][query_heads][head_dim], format
+  const void* store = nullptr;
+  const std::int32_t* kv_tokens = nullptr;  // [sequences]
+  float scale = 1;
+  void* out = nullptr;  // [sequences][query_heads][head_dim], format
+};
+
+const char* problem(const HackAppend& args);
+const char* problem(const HackAttention& args);
+
+namespace ref {
+void hack_append(const HackAppend& args);
+// On the quantised operands: query and probabilities in 8 bits, integer sums, corrections.
+void hack_attention(const HackAttention& args);
+// On dequantised values: the same KV, query and probabilities exact.
+void hack_dequantise_attention(const HackAttention& args);
+}  // namespace ref
+namespace cpu {
+void hack_append(const HackAppend& args, Cpu& cpu);
+void hack_attention(const HackAttention& args, Cpu& cpu);
+// Dequantises in registers, then fp32 products: what HACK is compared with.
+void hack_dequantise_attention(const HackAttention& args, Cpu& cpu);
+}  // namespace cpu
+
+}  // namespace kvlane::kernels
