@@ -4,8 +4,8 @@ namespace kvlane::kernels {
 
 const char* problem(const KvCache& cache, int sequences, const std::int32_t* kv_tokens) {
   if (cache.kv_heads <= 0) return "a KV cache without kv heads";
-  if (cache.head_dim <= 0 || cache.head_dim % 8 != 0) {
-    return "a head dimension that is not a positive multiple of 8";
+  if (cache.head_dim <= 0 || cache.head_dim % 16 != 0) {
+    return "a head dimension that is not a positive multiple of 16";
   }
   if (cache.block_tokens <= 0) return "a KV cache with blocks of no tokens";
   if (sequences < 0) return "a negative number of sequences";

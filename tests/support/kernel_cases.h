@@ -156,9 +156,11 @@ void for_each_instruction_set(Body&& body) {
       continue;
     }
     hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
     body(std::string(hwy::TargetName(target)));
   }
   hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 }  // namespace kvlane::kernels::testing

@@ -1,0 +1,111 @@
+// Vectors of floats from and to the number formats, and the functions that attention needs. For a
+// file that Highway compiles once per instruction set: include it after hwy/foreach_target.h.
+
+#if defined(KVLANE_KERNELS_COMMON_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef KVLANE_KERNELS_COMMON_SIMD_INL_H_
+#undef KVLANE_KERNELS_COMMON_SIMD_INL_H_
+#else
+#define KVLANE_KERNELS_COMMON_SIMD_INL_H_
+#endif
+
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/common/format.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvlane::kernels {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using FloatVec = hn::Vec<Floats>;
+
+// Elements of the three formats as types; none needs alignment beyond its own.
+using Bf16 = hwy::bfloat16_t;
+using Fp16 = hwy::float16_t;
+
+template <class D>
+HWY_INLINE hn::Vec<D> LoadFloats(D d, const float* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadFloats(D d, const Bf16* from) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<std::uint16_t, D> dh;
+  const auto bits = hn::LoadU(dh, reinterpret_cast<const std::uint16_t*>(from));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadFloats(D d, const Fp16* from) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
+}
+
+template <class D>
+HWY_INLINE void StoreFloats(D d, hn::Vec<D> v, float* to) {
+  hn::StoreU(v, d, to);
+}
+// To nearest, ties to even; NaN stays NaN.
+template <class D>
+HWY_INLINE void StoreFloats(D d, hn::Vec<D> v, Bf16* to) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<std::uint16_t, D> dh;
+  const auto bits = hn::BitCast(du, v);
+  const auto high = hn::ShiftRight<16>(bits);
+  const auto rounded = hn::ShiftRight<16>(
+      hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), hn::And(high, hn::Set(du, 1u))));
+  const auto nan = hn::Or(high, hn::Set(du, 0x40u));
+  const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), nan, rounded);
+  hn::StoreU(hn::TruncateTo(dh, chosen), dh, reinterpret_cast<std::uint16_t*>(to));
+}
+template <class D>
+HWY_INLINE void StoreFloats(D d, hn::Vec<D> v, Fp16* to) {
+  const hn::Rebind<hwy::float16_t, D> dh;
+  hn::StoreU(hn::DemoteTo(dh, v), dh, to);
+  (void)d;
+}
+
+// e^x; NaN stays NaN (Highway's own makes it 0). Below -104 it is 0.
+template <class D>
+HWY_INLINE hn::Vec<D> ExpOrNaN(D d, hn::Vec<D> x) {
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
+}
+
+// cap * tanh(x / cap), for any x; NaN stays NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> SoftCap(D d, hn::Vec<D> x, float cap) {
+  const auto limit = hn::Set(d, 20.0f);  // tanh(20) is 1 in fp32
+  const auto ratio = hn::Mul(x, hn::Set(d, 1 / cap));
+  const auto clamped = hn::Max(hn::Min(ratio, limit), hn::Neg(limit));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(hn::Set(d, cap), hn::Tanh(d, clamped)));
+}
+
+// Elements [0, n) of a row of any format as floats and back, n any number.
+template <class T>
+HWY_INLINE void ToFloats(const T* from, std::size_t n, float* to) {
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(LoadFloats(d, from + i), d, to + i);
+  const hn::CappedTag<float, 1> d1;
+  for (; i < n; ++i) hn::StoreU(LoadFloats(d1, from + i), d1, to + i);
+}
+template <class T>
+HWY_INLINE void FromFloats(const float* from, std::size_t n, T* to) {
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) StoreFloats(d, hn::LoadU(d, from + i), to + i);
+  const hn::CappedTag<float, 1> d1;
+  for (; i < n; ++i) StoreFloats(d1, hn::LoadU(d1, from + i), to + i);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kvlane::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif
