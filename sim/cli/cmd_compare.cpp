@@ -1,12 +1,18 @@
-// kvlane compare A.json B.json: two results side by side.
+// kvlane compare A.json B.json: two results side by side; or one scenario on two sets of hardware.
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/cli/arguments.h"
 #include "sim/cli/commands.h"
+#include "sim/cli/hardware.h"
+#include "sim/cli/progress.h"
 #include "sim/report/compare.h"
 #include "sim/report/result_json.h"
+#include "sim/run/run.h"
 #include "sim/scenario/input_files.h"
+#include "sim/scenario/scenario_file.h"
 
 namespace kvlane::cli {
 namespace {
@@ -15,31 +21,64 @@ constexpr char kAbout[] =
     "kvlane compare A.json B.json: each metric of the strategies in both results, A, B and B/A, "
     "which\n"
     "inputs differ, and what makes the numbers hard to compare. The files are what\n"
-    "`kvlane run --format json` writes.";
+    "`kvlane run --format json` writes.\n"
+    "kvlane compare SCENARIO.yaml --hardware FILE: A is the scenario on its own hardware, B on the "
+    "file's.";
 
 Result read_result(const std::string& path) {
   return result_from_json(path, InputFiles({}).peek(path, {path}));
 }
 
-}  // namespace
+// The scenario twice, without the runs that only a verdict needs.
+Comparison compare_hardware(const std::string& path, const std::string& hardware,
+                            const Context& context) {
+  const Scenario own = read_scenario(path, {}, {context.preset_dir});
+  const Scenario other =
+      read_scenario(path, hardware_overrides(hardware, path, context), {context.preset_dir});
+  Progress progress("scenarios", 2, context.stderr_is_terminal, context.columns);
+  RunOptions options;
+  options.verdict = false;
+  const Result a = run_scenario(own, options);
+  progress.advance();
+  const Result b = run_scenario(other, options);
+  Comparison comparison = compare_results(path, a, hardware, b);
+  // Sizes beyond what the file was fitted to, say.
+  for (const std::string& warning : b.warnings) {
+    if (std::find(a.warnings.begin(), a.warnings.end(), warning) == a.warnings.end())
+      comparison.warnings.push_back("B: " + warning);
+  }
+  return comparison;
+}
 
-int compare_command(const Args& args, const Context& context) {
-  Arguments arguments;
-  std::string format;
-  arguments.options.add_options()("format",
-                                  boost::program_options::value(&format)->default_value("table"),
-                                  "table, json or csv");
-  if (!arguments.parse("compare", kAbout, args)) return 0;
-  const std::vector<std::string>& files = arguments.positional;
+Comparison compare_files(const std::vector<std::string>& files) {
   if (files.size() != 2) {
     throw UsageError(
         fmt::format("compare: {} files; expected two results, A.json B.json", files.size()));
   }
-  expect_word("--format", format, {"table", "json", "csv"});
   // One after the other: the compiler orders arguments as it likes, and the first error counts.
   const Result a = read_result(files[0]);
   const Result b = read_result(files[1]);
-  const Comparison comparison = compare_results(files[0], a, files[1], b);
+  return compare_results(files[0], a, files[1], b);
+}
+
+}  // namespace
+
+int compare_command(const Args& args, const Context& context) {
+  namespace po = boost::program_options;
+  Arguments arguments;
+  std::string format, hardware;
+  arguments.options.add_options()("hardware", po::value(&hardware), kHardwareHelp)(
+      "format", po::value(&format)->default_value("table"), "table, json or csv");
+  if (!arguments.parse("compare", kAbout, args)) return 0;
+  expect_word("--format", format, {"table", "json", "csv"});
+  expect_name(arguments, "hardware", hardware);
+  const std::vector<std::string>& files = arguments.positional;
+  if (!hardware.empty() && files.size() != 1) {
+    throw UsageError(
+        fmt::format("compare: {} files with --hardware; expected one SCENARIO.yaml", files.size()));
+  }
+  const Comparison comparison =
+      hardware.empty() ? compare_files(files) : compare_hardware(files[0], hardware, context);
   if (format == "json") {
     print(comparison_to_json(comparison));
   } else if (format == "csv") {

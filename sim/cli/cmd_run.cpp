@@ -10,6 +10,7 @@
 #include "sim/cli/arguments.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/draws.h"
+#include "sim/cli/hardware.h"
 #include "sim/cli/kernel_tables.h"
 #include "sim/cli/output_file.h"
 #include "sim/cli/progress.h"
@@ -50,10 +51,11 @@ const char* word_of(OutputFormat format) {
 int run_command(const Args& args, const Context& context) {
   Arguments arguments;
   std::vector<std::string> set, only, tables, variants;
-  std::string format, out, requests, trace, draws_text, jobs_text;
+  std::string format, out, requests, trace, draws_text, jobs_text, hardware;
   arguments.options.add_options()("set", po::value(&set)->composing(),
                                   "override a key: a.b.c=value (repeatable)")(
-      "only", po::value(&only)->composing(), "run this strategy only (repeatable)")(
+      "hardware", po::value(&hardware), kHardwareHelp)("only", po::value(&only)->composing(),
+                                                       "run this strategy only (repeatable)")(
       "format", po::value(&format), "table, json or csv")(
       "out", po::value(&out), "folder for result.json, result.csv, result.txt")(
       "requests", po::value(&requests), "CSV file, one row a request")(
@@ -74,6 +76,7 @@ int run_command(const Args& args, const Context& context) {
   expect_name(arguments, "out", out);
   expect_name(arguments, "requests", requests);
   expect_name(arguments, "trace", trace);
+  expect_name(arguments, "hardware", hardware);
   const std::int64_t draws =
       arguments.has("uncertainty") ? parse_draws("run", draws_text) : std::int64_t{0};
   if (arguments.has("jobs") && draws == 0)
@@ -85,7 +88,9 @@ int run_command(const Args& args, const Context& context) {
   }
   if (tables.empty() && !variants.empty())
     throw UsageError("run: --table-variant without --table; expected both or none");
-  Scenario scenario = read_scenario(arguments.positional[0], set, {context.preset_dir});
+  std::vector<std::string> changes = hardware_overrides(hardware, arguments.positional[0], context);
+  changes.insert(changes.end(), set.begin(), set.end());
+  Scenario scenario = read_scenario(arguments.positional[0], changes, {context.preset_dir});
   InputFiles table_files({context.preset_dir});
   RunOptions options;
   options.tables = read_tables(tables, variants, scenario, table_files);

@@ -11,6 +11,7 @@
 #include "sim/cli/arguments.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/draws.h"
+#include "sim/cli/hardware.h"
 #include "sim/cli/output_file.h"
 #include "sim/cli/shared_progress.h"
 #include "sim/cli/sweep.h"
@@ -211,11 +212,12 @@ std::string crossovers_table(const Study& study, const std::vector<CrossoverRow>
 int sweep_command(const Args& args, const Context& context) {
   Arguments arguments;
   std::vector<std::string> set;
-  std::string out, format, shard_text, draws_text;
+  std::string out, format, shard_text, draws_text, hardware;
   int jobs = 0;
   arguments.options.add_options()("out", po::value(&out), "folder for the results (required)")(
       "jobs,j", po::value(&jobs)->default_value(0, "all cores"), "threads")(
       "set", po::value(&set)->composing(), "override a key at every point: a.b.c=value")(
+      "hardware", po::value(&hardware), kHardwareHelp)(
       "shard", po::value(&shard_text),
       "I/N: run every N-th point from the I-th, write only the journal")(
       "uncertainty", po::value(&draws_text),
@@ -229,6 +231,7 @@ int sweep_command(const Args& args, const Context& context) {
         fmt::format("sweep: {} files; expected one STUDY.yaml", arguments.positional.size()));
   }
   expect_name(arguments, "out", out);
+  expect_name(arguments, "hardware", hardware);
   if (out.empty()) throw UsageError("sweep: no --out; expected the folder for the results");
   expect_word("--format", format, {"table", "json", "csv"});
   const Shard shard = arguments.has("shard") ? parse_shard(shard_text) : Shard{};
@@ -240,6 +243,9 @@ int sweep_command(const Args& args, const Context& context) {
   InputFiles files({context.preset_dir});
   const Study study = read_study(arguments.positional[0], files);
   if (errors.draws == 0) errors.draws = study.uncertainty;
+  const std::vector<std::string> own = std::move(set);
+  set = hardware_overrides(hardware, study.scenario, context);
+  set.insert(set.end(), own.begin(), own.end());
   const SweepSetup setup{study,
                          set,
                          {context.preset_dir},
@@ -251,7 +257,9 @@ int sweep_command(const Args& args, const Context& context) {
   check_study(study, set, setup.preset_dirs);
 
   OutputFolder folder(out);
-  check_folder(out, {study.file.opened, study.scenario}, arguments.has("force"));
+  std::vector<std::string> inputs = {study.file.opened, study.scenario};
+  if (!hardware.empty()) inputs.push_back(hardware);
+  check_folder(out, inputs, arguments.has("force"));
   std::string identity = study.file.sha256;
   for (const std::string& text : set) identity += '\n' + text;
   const std::string name = shard_text.empty()
