@@ -40,4 +40,9 @@ struct KvCache {
 // extent, not its entries.
 const char* problem(const KvCache& cache, int sequences, const std::int32_t* kv_tokens);
 
+// What is wrong with a selection of rows, or nullptr: index [sequences][kv_heads][index_width],
+// counts [sequences][kv_heads] or null where all count. Looks at every index that counts.
+const char* problem(const KvCache& cache, int sequences, const std::int32_t* kv_tokens,
+                    const std::int32_t* index, const std::int32_t* index_count, int index_width);
+
 }  // namespace kvlane::kernels

@@ -51,7 +51,7 @@ HWY_INLINE void StoreFloats(D d, hn::Vec<D> v, float* to) {
 }
 // To nearest, ties to even; NaN stays NaN.
 template <class D>
-HWY_INLINE void StoreFloats(D d, hn::Vec<D> v, Bf16* to) {
+HWY_INLINE void StoreFloats([[maybe_unused]] D d, hn::Vec<D> v, Bf16* to) {
   const hn::RebindToUnsigned<D> du;
   const hn::Rebind<std::uint16_t, D> dh;
   const auto bits = hn::BitCast(du, v);
@@ -63,10 +63,9 @@ HWY_INLINE void StoreFloats(D d, hn::Vec<D> v, Bf16* to) {
   hn::StoreU(hn::TruncateTo(dh, chosen), dh, reinterpret_cast<std::uint16_t*>(to));
 }
 template <class D>
-HWY_INLINE void StoreFloats(D d, hn::Vec<D> v, Fp16* to) {
+HWY_INLINE void StoreFloats([[maybe_unused]] D d, hn::Vec<D> v, Fp16* to) {
   const hn::Rebind<hwy::float16_t, D> dh;
   hn::StoreU(hn::DemoteTo(dh, v), dh, to);
-  (void)d;
 }
 
 // e^x; NaN stays NaN (Highway's own makes it 0). Below -104 it is 0.

@@ -1,0 +1,18 @@
+#include "kernels/decode_attention/kernel.h"
+
+namespace kvlane::kernels {
+
+const char* problem(const DecodeAttention& args) {
+  if (const char* found = problem(args.kv, args.sequences, args.kv_tokens)) return found;
+  if (args.query_heads <= 0 || args.query_heads % args.kv.kv_heads != 0) {
+    return "query heads that are not a multiple of the kv heads";
+  }
+  if (args.window < 0) return "a negative window";
+  if (!(args.soft_cap >= 0)) return "a soft cap that is not a number of 0 or more";
+  if (args.sequences > 0 && (args.query == nullptr || args.out == nullptr)) {
+    return "no query or no output";
+  }
+  return nullptr;
+}
+
+}  // namespace kvlane::kernels

@@ -1,0 +1,81 @@
+// Version 1: kernels/common/attend-inl.h over the rows that the index names.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/sparse_attention/cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/common/argument.h"
+#include "kernels/common/attend-inl.h"
+#include "kernels/sparse_attention/kernel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvlane::kernels {
+namespace HWY_NAMESPACE {
+
+template <class T>
+void Sparse(const SparseAttention& args, Cpu& cpu) {
+  const KvCache& kv = args.kv;
+  const AttendShape shape{static_cast<std::size_t>(args.sequences),
+                          static_cast<std::size_t>(kv.kv_heads),
+                          static_cast<std::size_t>(args.query_heads / kv.kv_heads),
+                          static_cast<std::size_t>(kv.head_dim),
+                          args.scale,
+                          args.soft_cap};
+  const auto width = static_cast<std::size_t>(args.index_width);
+  const auto rows_of = [&](std::size_t sequence, std::size_t head) {
+    return args.index_count == nullptr
+               ? width
+               : static_cast<std::size_t>(args.index_count[sequence * shape.kv_heads + head]);
+  };
+  // Block and place in it by shifts where the size of a block is a power of two, as a rule.
+  const auto block_tokens = static_cast<unsigned>(kv.block_tokens);
+  const bool shifts = (block_tokens & (block_tokens - 1)) == 0;
+  const int shift = __builtin_ctz(block_tokens);
+  const auto* base = static_cast<const T*>(kv.rows);
+  const std::size_t row_elements = kv.row_elements();
+  AttendAll<T>(
+      shape, static_cast<const T*>(args.query), static_cast<T*>(args.out), width, rows_of,
+      [&](std::size_t sequence, std::size_t head, std::size_t first, std::size_t n, const T** to) {
+        const std::int32_t* index = args.index + (sequence * shape.kv_heads + head) * width + first;
+        const std::int32_t* table =
+            kv.block_table + sequence * static_cast<std::size_t>(kv.table_width);
+        for (std::size_t i = 0; i < n; ++i) {
+          const auto token = static_cast<unsigned>(index[i]);
+          const unsigned block = shifts ? token >> shift : token / block_tokens;
+          const unsigned place = token - block * block_tokens;
+          const auto row =
+              (static_cast<std::size_t>(table[block]) * shape.kv_heads + head) * block_tokens +
+              place;
+          to[i] = base + row * row_elements;
+        }
+      },
+      cpu);
+}
+
+void Run(const SparseAttention& args, Cpu& cpu) {
+  switch (args.kv.format) {
+    case Format::fp32:
+      return Sparse<float>(args, cpu);
+    case Format::fp16:
+      return Sparse<Fp16>(args, cpu);
+    case Format::bf16:
+      return Sparse<Bf16>(args, cpu);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kvlane::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kvlane::kernels {
+
+HWY_EXPORT(Run);
+
+void cpu::sparse_attention(const SparseAttention& args, Cpu& cpu) {
+  require(problem(args));
+  HWY_DYNAMIC_DISPATCH(Run)(args, cpu);
+}
+
+}  // namespace kvlane::kernels
+#endif

@@ -1,0 +1,2 @@
+kvlane_add_test(kernel_decode_attention LABEL kernels threads SOURCES decode_attention.cpp
+                DEPENDS kernel_decode_attention kernel_sparse_attention)
