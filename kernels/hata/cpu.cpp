@@ -1,0 +1,164 @@
+// Version 1: codes as a product with the hash matrix, four vectors at a time, whose signs are
+// gathered by a mask; scores by xor and population count over eight codes a vector of AVX-512.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/hata/cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/common/argument.h"
+#include "kernels/common/row_product-inl.h"
+#include "kernels/hata/kernel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvlane::kernels {
+namespace HWY_NAMESPACE {
+
+HWY_INLINE HataCode SignsOf(const float* sums) {
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  HataCode code{};
+  for (std::size_t j = 0; j < 128; j += lanes) {
+    std::uint8_t bits[8] = {};
+    hn::StoreMaskBits(d, hn::Gt(hn::LoadU(d, sums + j), hn::Zero(d)), bits);
+    std::uint64_t word = 0;
+    std::memcpy(&word, bits, sizeof word);  // a vector of sums fills at most 16 bits
+    code.word[j / 64] |= word << (j % 64);
+  }
+  return code;
+}
+
+template <class T>
+void Encode(const HataEncode& args, Cpu& cpu) {
+  constexpr std::size_t kTask = 64;  // tokens
+  const auto tokens = static_cast<std::size_t>(args.tokens);
+  const auto heads = static_cast<std::size_t>(args.heads);
+  const auto width = static_cast<std::size_t>(args.head_dim);
+  const std::size_t group = heads / static_cast<std::size_t>(args.kv_heads);
+  const std::size_t tasks = (tokens + kTask - 1) / kTask;
+  const std::size_t work = kProductRows * (width + 128);
+  auto* memory = static_cast<float*>(
+      cpu.scratch(static_cast<std::size_t>(cpu.threads()) * work * sizeof(float)));
+  const auto* x = static_cast<const T*>(args.x);
+  cpu.parallel_for(heads * tasks, [&](std::size_t task, int worker) {
+    const std::size_t h = task / tasks, first = task % tasks * kTask;
+    const std::size_t last = std::min(tokens, first + kTask);
+    const float* weights = args.weights + h / group * width * 128;
+    float* vectors = memory + static_cast<std::size_t>(worker) * work;
+    float* sums = vectors + kProductRows * width;
+    for (std::size_t t = first; t < last; t += kProductRows) {
+      const std::size_t rows = std::min(kProductRows, last - t);
+      for (std::size_t r = 0; r < rows; ++r) {
+        ToFloats(x + ((t + r) * heads + h) * width, width, vectors + r * width);
+      }
+      RowProduct(rows, vectors, width, weights, 128, sums);
+      for (std::size_t r = 0; r < rows; ++r) {
+        const std::size_t at = (t + r) * heads + h;
+        args.codes[at] = SignsOf(sums + r * 128);
+        if (args.norms != nullptr) {
+          double square = 0;
+          for (std::size_t i = 0; i < width; ++i) {
+            square += static_cast<double>(vectors[r * width + i]) *
+                      static_cast<double>(vectors[r * width + i]);
+          }
+          args.norms[at] = to_fp16(static_cast<float>(std::sqrt(square)));
+        }
+      }
+    }
+  });
+}
+
+void RunEncode(const HataEncode& args, Cpu& cpu) {
+  switch (args.format) {
+    case Format::fp32:
+      return Encode<float>(args, cpu);
+    case Format::fp16:
+      return Encode<Fp16>(args, cpu);
+    case Format::bf16:
+      return Encode<Bf16>(args, cpu);
+  }
+}
+
+// distances[i] = sum over the group of hamming(query, codes[i]) for a vector of codes at once.
+HWY_INLINE void Score(const HataCode* query, std::size_t group, const HataCode* codes,
+                      const std::uint16_t* norms, std::size_t n, float* scores) {
+  const hn::ScalableTag<std::uint64_t> d;
+  const hn::Rebind<std::uint32_t, decltype(d)> du32;
+  const hn::Rebind<std::int32_t, decltype(d)> di32;
+  const hn::Rebind<float, decltype(d)> df;
+  const hn::Rebind<hwy::float16_t, decltype(d)> dh;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto all = hn::Set(df, static_cast<float>(group));
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::Vec<decltype(d)> low, high;
+    hn::LoadInterleaved2(d, codes[i].word, low, high);
+    auto distance = hn::Zero(d);
+    for (std::size_t g = 0; g < group; ++g) {
+      const auto a = hn::PopulationCount(hn::Xor(low, hn::Set(d, query[g].word[0])));
+      const auto b = hn::PopulationCount(hn::Xor(high, hn::Set(d, query[g].word[1])));
+      distance = hn::Add(distance, hn::Add(a, b));
+    }
+    const auto count = hn::ConvertTo(df, hn::BitCast(di32, hn::TruncateTo(du32, distance)));
+    auto score = hn::NegMulAdd(count, hn::Set(df, 1.0f / 64), all);  // exact: a multiple of 1/64
+    if (norms != nullptr) {
+      const auto norm =
+          hn::PromoteTo(df, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(norms + i)));
+      score = hn::Mul(score, norm);
+    }
+    hn::StoreU(score, df, scores + i);
+  }
+  for (; i < n; ++i) {
+    int distance = 0;
+    for (std::size_t g = 0; g < group; ++g) {
+      distance += __builtin_popcountll(query[g].word[0] ^ codes[i].word[0]) +
+                  __builtin_popcountll(query[g].word[1] ^ codes[i].word[1]);
+    }
+    const float score = static_cast<float>(group) - static_cast<float>(distance) / 64;
+    scores[i] = norms == nullptr ? score : score * from_fp16(norms[i]);
+  }
+}
+
+void RunScore(const HataScore& args, Cpu& cpu) {
+  constexpr std::size_t kTask = 4096;  // tokens
+  const auto heads = static_cast<std::size_t>(args.kv_heads);
+  const std::size_t group = static_cast<std::size_t>(args.query_heads) / heads;
+  const auto width = static_cast<std::size_t>(args.width);
+  const std::size_t pairs = static_cast<std::size_t>(args.sequences) * heads;
+  const std::size_t tasks = (width + kTask - 1) / kTask;
+  cpu.parallel_for(pairs * tasks, [&](std::size_t task, int) {
+    const std::size_t pair = task / tasks, first = task % tasks * kTask;
+    const auto n = static_cast<std::size_t>(args.kv_tokens[pair / heads]);
+    if (first >= n) return;
+    const std::size_t at = pair * width + first;
+    Score(args.query_codes + pair * group, group, args.key_codes + at,
+          args.key_norms == nullptr ? nullptr : args.key_norms + at, std::min(kTask, n - first),
+          args.scores + at);
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kvlane::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kvlane::kernels {
+
+HWY_EXPORT(RunEncode);
+HWY_EXPORT(RunScore);
+
+void cpu::hata_encode(const HataEncode& args, Cpu& cpu) {
+  require(problem(args));
+  HWY_DYNAMIC_DISPATCH(RunEncode)(args, cpu);
+}
+
+void cpu::hata_score(const HataScore& args, Cpu& cpu) {
+  require(problem(args));
+  HWY_DYNAMIC_DISPATCH(RunScore)(args, cpu);
+}
+
+}  // namespace kvlane::kernels
+#endif
