@@ -30,6 +30,7 @@ class Writer {
     attention();
     rest();
     all_reduce();
+    costs();
     fits();
     return std::move(out_);
   }
@@ -111,6 +112,7 @@ class Writer {
     time("decode_block", gpu_.decode_block);
     time("decode_walk", gpu_.decode_walk);
     number("decode_p", gpu_.decode_p);
+    if (gpu_.decode_ec > 0) share("decode_ec", gpu_.decode_ec);
     if (gpu_.decode_fp8_em > 0) {
       time("decode_fp8_t0", gpu_.decode_fp8_t0);
       share("decode_fp8_em", gpu_.decode_fp8_em);
@@ -144,6 +146,27 @@ class Writer {
                           noted(key + "latency", value_text(cost.first, ValueUnit::time)));
       out_ += fmt::format("    rate: {}\n",
                           noted(key + "rate", value_text(cost.second, ValueUnit::byte_rate)));
+    }
+  }
+
+  void costs() {
+    if (gpu_.costs.empty()) return;
+    section(
+        "Measured kernels of F operations, B bytes, N pieces: t = launch + max_p(F/rate, "
+        "B/bandwidth, N item).");
+    out_ += "kernel_costs:\n";
+    for (const auto& [kernel, cost] : gpu_.costs) {
+      const auto one = [&, name = kernel](const char* key, double v, ValueUnit unit) {
+        out_ +=
+            fmt::format("    {}: {}\n", key,
+                        noted(fmt::format("kernel_costs.{}.{}", name, key), value_text(v, unit)));
+      };
+      out_ += fmt::format("  - kernel: {}\n", kernel);
+      one("launch", cost.t0, ValueUnit::time);
+      if (cost.flops > 0) one("rate", cost.flops, ValueUnit::ops);
+      if (cost.bandwidth > 0) one("bandwidth", cost.bandwidth, ValueUnit::byte_rate);
+      if (cost.item > 0) one("item", cost.item, ValueUnit::time);
+      one("exponent", cost.p, ValueUnit::number);
     }
   }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/gpu/kernel_work.h"
 #include "sim/gpu/portable_math.h"
 
 namespace kvlane {
@@ -104,6 +105,19 @@ double CostModel::gemm_formula(std::int64_t m, std::int64_t n, std::int64_t k) c
   return (fp8 ? gpu_.gemm_fp8_t0 : gpu_.gemm_t0) + roofline(flops, bytes);
 }
 
+bool CostModel::costs(std::initializer_list<const char*> kernels) const {
+  return std::all_of(kernels.begin(), kernels.end(),
+                     [&](const char* kernel) { return gpu_.costs.contains(kernel); });
+}
+
+double CostModel::costed(const char* kernel, const std::vector<std::int64_t>& shape) const {
+  const auto cost = gpu_.costs.find(kernel);
+  const auto work = kernel_work(kernel, shape);
+  KVLANE_CHECK(cost != gpu_.costs.end() && work, "{} has no cost of {}", gpu_.name, kernel);
+  usage_.costs.insert(kernel);
+  return seconds_of(cost->second, *work);
+}
+
 double CostModel::elementwise(double bytes) const {
   return bytes / (gpu_.elementwise_em * gpu_.memory_bandwidth);
 }
@@ -173,6 +187,13 @@ double CostModel::decode_floor(const DecodeShape& shape) const {
   return shape.group > 1 ? blocks : std::max(blocks, gpu_.decode_walk * shape.kv_tokens);
 }
 
+// Scores and values of every query head, 4 FLOPs an element of a key and its value.
+double CostModel::decode_compute(const DecodeShape& shape) const {
+  if (gpu_.decode_ec <= 0) return 0;
+  const double flops = shape.group * shape.kv_bytes * (shape.fp8 ? 2 : 1);
+  return flops / (gpu_.decode_ec * gpu_.peak_flops);
+}
+
 double CostModel::decode_attention(const DecodeShape& shape) const {
   const std::int64_t bits = shape.width * (shape.fp8 ? 8 : 16);
   return corrected({KernelClass::decode_attention,
@@ -185,8 +206,8 @@ double CostModel::decode_formula(const DecodeShape& shape) const {
   const bool fp8 = shape.fp8 && gpu_.decode_fp8_em > 0;
   const double em = fp8 ? gpu_.decode_fp8_em : gpu_.decode_em;
   const double memory = shape.kv_bytes / (em * gpu_.memory_bandwidth);
-  return (fp8 ? gpu_.decode_fp8_t0 : gpu_.decode_t0) +
-         smooth_max(memory, decode_floor(shape), gpu_.decode_p);
+  const double hidden = smooth_max(decode_compute(shape), decode_floor(shape), gpu_.decode_p);
+  return (fp8 ? gpu_.decode_fp8_t0 : gpu_.decode_t0) + smooth_max(memory, hidden, gpu_.decode_p);
 }
 
 double CostModel::mixed_attention(const AttentionShape& shape, std::int64_t chunk,

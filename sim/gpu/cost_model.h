@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "sim/gpu/gpu_spec.h"
 #include "sim/gpu/kernel_table.h"
@@ -78,10 +80,17 @@ class CostModel {
   double prefill_formula(const AttentionShape& shape, std::int64_t tokens) const;
   double decode_formula(const DecodeShape& shape) const;
   double decode_floor(const DecodeShape& shape) const;
+  double decode_compute(const DecodeShape& shape) const;
   double matrix(std::int64_t m, double parameters, std::int64_t k) const;
   double moe(const LayerSpec& layer, std::int64_t m) const;
   double elementwise(double bytes) const;
-  double others(double gemm_seconds, int kernels) const;
+  // Seconds of a kernel that the hardware file has as measured (GpuSpec::costs).
+  bool costs(std::initializer_list<const char*> kernels) const;
+  double costed(const char* kernel, const std::vector<std::int64_t>& shape) const;
+  // What stands beside the GEMMs of m tokens, before and after attention.
+  double others(const LayerSpec& layer, std::int64_t m, double gemm_seconds, bool before,
+                bool after) const;
+  double costed_select(const LayerSpec& layer, const Work& work) const;
   double qkv(const LayerSpec& layer, std::int64_t m) const;
   double output_and_ffn(const LayerSpec& layer, std::int64_t m) const;
   double attention(const LayerSpec& layer, std::int64_t chunk, std::int64_t cached,

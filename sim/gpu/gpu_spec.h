@@ -45,6 +45,17 @@ struct KernelFit {
 // decode_attention: sequences, kv_tokens (mean of a sequence); collective: bytes. Others: none.
 const std::vector<std::string>& domain_dimensions(KernelClass kernel);
 
+// A kernel beside matrices and dense attention, F operations, B bytes, N pieces of work
+// (kernel_work.h): t = t0 + max_p(F / flops, B / bandwidth, N item). 0: no such term.
+struct KernelCost {
+  double t0 = 0;         // seconds
+  double flops = 0;      // operations/s
+  double bandwidth = 0;  // bytes/s
+  double item = 0;       // seconds
+  double p = 1;          // exponent of the smooth maximum
+  bool operator==(const KernelCost&) const = default;
+};
+
 struct GpuSpec {
   std::string name;
   // Datasheet.
@@ -75,6 +86,9 @@ struct GpuSpec {
   // Decode attention: t = t0 + max_p(B/(em BW), block b h_kv, walk kv), b sequences of kv tokens;
   // the last term only where a kv head serves one query head, which some kernels do not split.
   double decode_t0 = 0, decode_em = 0, decode_block = 0, decode_walk = 0, decode_p = 0;
+  // Share of peak_flops with which decode attention computes, a further term of that maximum; 0:
+  // the bytes hide it, as on GPUs.
+  double decode_ec = 0;
   // The same constants for 8-bit KV; 0: as for 16 bit.
   double decode_fp8_t0 = 0, decode_fp8_em = 0;
   // A chunk of a prompt and decodes in one launch: t = t0 + max(F/(ec P) + B/(em BW), kappa of the
@@ -91,6 +105,11 @@ struct GpuSpec {
   double host_gather_bandwidth = 0;  // bytes/s of collecting rows in host memory
   // Collectives (tensor parallelism): all-reduce alpha seconds and bytes/s by TP degree   2.6
   std::map<int, std::pair<double, double>> all_reduce;
+  // Kernels of selection, quantisation and layers as measured, by their word in samples; those that
+  // are not here rest on the constants above. A CPU (`calibrate kernels --device cpu`) is a GPU
+  // whose multiprocessors are its threads, whose L2 is the last-level cache and whose tensor peak
+  // is a large fp32 product's.
+  std::map<std::string, KernelCost> costs;
   // What a fit leaves open, and where it was made, by kernel class.
   std::map<KernelClass, KernelFit> fits;
   // Provenance of each of the above by key, and the class of each.

@@ -95,6 +95,10 @@ bool KernelUsage::rests_on(const std::string& key, bool fp8_gemm, int tp) const 
   if (starts_with(key, "prefix_")) return used(prefix_attention);
   if (starts_with(key, "decode_fp8_")) return decode_8_bit;
   if (key == "decode_t0" || key == "decode_em") return decode_16_bit;
+  if (starts_with(key, "kernel_costs.")) {
+    const std::size_t from = std::string("kernel_costs.").size();
+    return costs.contains(key.substr(from, key.find('.', from) - from));
+  }
   if (key == "decode_walk") return used(decode_attention) && decode_unsplit;
   if (starts_with(key, "decode_")) return used(decode_attention);
   if (key == "mixed_em") return false;  // no run puts a chunk and decodes into one launch

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -27,6 +28,7 @@ class KernelUsage {
   bool unpacks = false;                              // hack_unpack_rate
   bool experts = false;                              // gemm_t0, whatever the weights' width
   bool gathers = false;                              // host_gather_bandwidth
+  std::set<std::string> costs;                       // kernels of GpuSpec::costs
 
   // A shape that the formula answered, in the order of domain_dimensions(kernel).
   void sizes(KernelClass kernel, std::initializer_list<double> values);

@@ -49,8 +49,24 @@ double CostModel::matrix(std::int64_t m, double parameters, std::int64_t k) cons
   return gemm(m, std::max<std::int64_t>(std::llround(parameters / real(k)), 1), k);
 }
 
-double CostModel::others(double gemm_seconds, int kernels) const {
-  return std::max(gpu_.other_share * gemm_seconds, kernels * gpu_.small_kernel_t0);
+double CostModel::others(const LayerSpec& layer, std::int64_t m, double gemm_seconds, bool before,
+                         bool after) const {
+  if (!costs({"rms_norm", "rope", "gated_unit", "add"})) {
+    const int kernels =
+        (before ? kKernelsBeforeAttention : 0) + (after ? kKernelsAfterAttention : 0);
+    return std::max(gpu_.other_share * gemm_seconds, kernels * gpu_.small_kernel_t0);
+  }
+  const double norm = costed("rms_norm", {m, model_.hidden});
+  double t = 0;
+  if (before) {
+    const std::int64_t heads = divide_up(layer.query_heads, tp_) + divide_up(layer.kv_heads, tp_);
+    t += norm + costed("rope", {m, heads, std::max<std::int64_t>(layer.head_dim, 1)});
+  }
+  if (after) {
+    const std::int64_t width = divide_up(layer.ffn_active_parameters, 3 * model_.hidden * tp_);
+    t += norm + costed("gated_unit", {m, width}) + 2 * costed("add", {m * model_.hidden});
+  }
+  return t;
 }
 
 double CostModel::qkv(const LayerSpec& layer, std::int64_t m) const {
@@ -131,7 +147,7 @@ double CostModel::prefill_layer(const Work& work) const {
                "{} prompts of {} tokens over {} keys", prompts, m, work.context_tokens);
   const double gemms = qkv(spec, m) + output_and_ffn(spec, m);
   const double collectives = 2 * all_reduce(2 * real(m) * real(model_.hidden));
-  const double small = others(gemms, kKernelsBeforeAttention + kKernelsAfterAttention);
+  const double small = others(spec, m, gemms, true, true);
   return counted(KernelClass::gemm, gemms) + counted(KernelClass::small, small) +
          attention(spec, m, work.context_tokens - m, prompts) +
          counted(KernelClass::collective, collectives);
@@ -149,6 +165,12 @@ double CostModel::decode_rows(const Work& work) const {
   const double rows = real(work.attended_rows) * share;
   const double width = real(spec.k_width + spec.v_width);
   const std::int64_t group = divide_up(spec.query_heads, spec.kv_heads * (latent ? tp_ : 1));
+  if (work.kv_bits == 2 && !latent && costs({"hack_attention"})) {
+    const std::int64_t kv_heads = divide_up(spec.kv_heads, tp_);
+    const double tokens = rows / (real(work.batch) * real(kv_heads));
+    return costed("hack_attention", {work.batch, std::llround(tokens), kv_heads * group, kv_heads,
+                                     divide_up(spec.k_width + spec.v_width, 2), 2, work.partition});
+  }
   double bytes = 0;
   double unpack = 0;
   if (work.kv_bits == 16) {
@@ -167,7 +189,8 @@ double CostModel::decode_rows(const Work& work) const {
   }
   // Scores and values: the latent serves as both, at its own width.
   const double flops = rows * real(group) * 2 * (latent ? 2 * width : width);
-  const double compute = flops / (gpu_.prefill_ec * gpu_.peak_flops);
+  const double ec = gpu_.decode_ec > 0 ? gpu_.decode_ec : gpu_.prefill_ec;
+  const double compute = flops / (ec * gpu_.peak_flops);
   DecodeShape shape;
   shape.sequences = real(work.batch);
   shape.kv_heads = latent ? 1 : real(divide_up(spec.kv_heads, tp_));
@@ -194,11 +217,37 @@ double CostModel::head(std::int64_t batch) const {
          counted(KernelClass::collective, tp_ > 1 ? all_reduce(4 * real(batch) * real(words)) : 0);
 }
 
+// Selection by kernels that were measured: the scores of all rows, the best fifth of them (the
+// share of the published settings), their split into local and remote.
+double CostModel::costed_select(const LayerSpec& spec, const Work& work) const {
+  const std::int64_t b = work.batch, d = spec.k_width;
+  const std::int64_t heads = divide_up(spec.query_heads, tp_);
+  const std::int64_t kv_heads = divide_up(spec.kv_heads, tp_);
+  const std::int64_t tokens = std::max<std::int64_t>(work.context_tokens / b, 1);
+  const std::int64_t chosen = std::max<std::int64_t>(tokens / 5, 1);
+  const double rest = costed("topk", {b * kv_heads, tokens, chosen}) +
+                      costed("index_split", {b, kv_heads, chosen, tokens});
+  if (work.hashed) {
+    return costed("hata_encode", {b, heads, kv_heads, d}) +
+           costed("hata_encode", {b, kv_heads, kv_heads, d}) +
+           costed("hata_score", {b, tokens, heads, kv_heads}) + rest;
+  }
+  const std::int64_t channels = std::max(work.selector_bytes / 2, 1);
+  return gemm(b, heads * d, model_.hidden) +  // the next layer's W_q
+         costed("infinigen_project", {b, heads, kv_heads, d, channels}) +
+         costed("infinigen_score", {b, tokens, heads, kv_heads, channels}) + rest;
+}
+
 // InfiniGen with rotary embeddings (arXiv 2406.19707) and HATA (arXiv 2506.02572), costs a layer
 // and decode step.
 double CostModel::select(const Work& work) const {
   const LayerSpec& spec = layer(work);
   KVLANE_CHECK(work.selector_bytes > 0, "selection without metadata");
+  if (costs({"topk", "index_split"}) &&
+      (work.hashed ? costs({"hata_encode", "hata_score"})
+                   : costs({"infinigen_project", "infinigen_score"}))) {
+    return costed_select(spec, work);
+  }
   const double n = real(work.context_tokens);  // over the batch
   const double b = real(work.batch);
   const double heads = real(divide_up(spec.query_heads, tp_));
@@ -227,6 +276,16 @@ double CostModel::build_metadata(const Work& work) const {
   const LayerSpec& spec = layer(work);
   if (work.new_tokens == 0) return 0;
   KVLANE_CHECK(work.selector_bytes > 0, "selection metadata without a size");
+  if (costs({work.hashed ? "hata_encode" : "infinigen_project"})) {
+    const std::int64_t query = divide_up(spec.query_heads, tp_);
+    const std::int64_t own = divide_up(spec.kv_heads, tp_);
+    if (work.hashed) return costed("hata_encode", {work.new_tokens, own, own, spec.k_width});
+    const std::int64_t channels = std::max(work.selector_bytes / 2, 1);
+    // All channels of queries and keys, to pick from; what is picked is part of the keys'.
+    return costed("infinigen_project",
+                  {work.new_tokens, query + own, own, spec.k_width, spec.k_width}) +
+           costed("infinigen_project", {work.new_tokens, own, own, spec.k_width, channels});
+  }
   const double m = real(work.new_tokens);
   const double heads = real(divide_up(spec.query_heads, tp_));
   const double kv_heads = real(divide_up(spec.kv_heads, tp_));
@@ -246,6 +305,10 @@ double CostModel::build_metadata(const Work& work) const {
 double CostModel::convert(const Work& work) const {
   if (work.elements == 0) return 0;
   const std::int64_t elements = divide_up(work.elements, tp_);
+  if (work.kind == WorkKind::quantise && work.kv_bits == 2 && costs({"hack_append"})) {
+    // One kv head of 128 channels: the cost goes by elements.
+    return costed("hack_append", {1, divide_up(elements, 2 * 128), 1, 128, 2, work.partition});
+  }
   const double packed = work.kv_bits == 2 ? hack_bytes_per_element(work.partition)
                                           : payload_bytes_per_element(work.kv_bits);
   return elementwise(real(elements) * (2 + packed)) + 2 * gpu_.small_kernel_t0;
@@ -266,7 +329,7 @@ double CostModel::seconds(const Work& work) const {
       const double gemms = qkv(layer(work), work.batch);
       if (work.batch == 0) return 0;
       return counted(KernelClass::gemm, gemms) +
-             counted(KernelClass::small, others(gemms, kKernelsBeforeAttention));
+             counted(KernelClass::small, others(layer(work), work.batch, gemms, true, false));
     }
     case WorkKind::select:
       return work.batch == 0 ? 0 : counted(KernelClass::selection, select(work));
@@ -276,7 +339,7 @@ double CostModel::seconds(const Work& work) const {
       if (work.batch == 0) return 0;
       const double gemms = output_and_ffn(layer(work), work.batch);
       return counted(KernelClass::gemm, gemms) +
-             counted(KernelClass::small, others(gemms, kKernelsAfterAttention)) +
+             counted(KernelClass::small, others(layer(work), work.batch, gemms, false, true)) +
              counted(KernelClass::collective,
                      2 * all_reduce(2 * real(work.batch) * real(model_.hidden)));
     }

@@ -34,6 +34,30 @@ const std::vector<Kernel>& kernels() {
       {"nic_latency", {"bytes"}},
       {"kv_transfer", {"bytes", "ports"}},
       {"copy", {"bytes"}},
+      {"read", {"bytes"}},
+      {"sparse_attention",
+       {"sequences", "kv_tokens", "selected_tokens", "run_tokens", "query_heads", "kv_heads",
+        "head_width"}},
+      {"kv_gather",
+       {"sequences", "kv_tokens", "selected_tokens", "run_tokens", "kv_heads", "head_width"}},
+      {"kv_scatter",
+       {"sequences", "kv_tokens", "selected_tokens", "run_tokens", "kv_heads", "head_width"}},
+      {"hata_encode", {"tokens", "heads", "kv_heads", "head_width"}},
+      {"hata_score", {"sequences", "kv_tokens", "query_heads", "kv_heads"}},
+      {"infinigen_project", {"tokens", "heads", "kv_heads", "head_width", "channels"}},
+      {"infinigen_score", {"sequences", "kv_tokens", "query_heads", "kv_heads", "channels"}},
+      {"topk", {"rows", "width", "chosen"}},
+      {"index_split", {"sequences", "kv_heads", "index_width", "kv_tokens"}},
+      {"hack_append", {"sequences", "new_tokens", "kv_heads", "head_width", "bits", "partition"}},
+      {"hack_attention",
+       {"sequences", "kv_tokens", "query_heads", "kv_heads", "head_width", "bits", "partition"}},
+      {"hack_dequantise_attention",
+       {"sequences", "kv_tokens", "query_heads", "kv_heads", "head_width", "bits", "partition"}},
+      {"rms_norm", {"rows", "width"}},
+      {"gated_unit", {"rows", "width"}},
+      {"rope", {"tokens", "heads", "head_width"}},
+      {"embedding", {"tokens", "width"}},
+      {"add", {"elements"}},
       {"serving_prefill", {"sequences", "prompt_tokens", "ranks"}},
       {"serving_step", {"sequences", "prompt_tokens", "output_tokens", "ranks"}},
       {"serving_batch", {"sequences", "prompt_tokens", "output_tokens", "ranks"}},
@@ -59,6 +83,8 @@ const std::vector<std::string>& sample_dimensions(std::string_view kernel) {
   }
   return none;
 }
+
+bool is_own(const Sample& sample) { return sample.source.rfind("measured", 0) == 0; }
 
 std::int64_t dimension(const Sample& sample, std::string_view name) {
   const std::vector<std::string>& names = sample_dimensions(sample.kernel);

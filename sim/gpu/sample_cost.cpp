@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "sim/gpu/kernel_work.h"
+
 namespace kvlane {
 namespace {
 
@@ -46,6 +48,10 @@ SampleCost::SampleCost(const GpuSpec& gpu)
 std::optional<double> SampleCost::seconds(const Sample& sample) const {
   const GpuSpec& gpu = bf16_.gpu();
   const auto size = [&](const char* name) { return dimension(sample, name); };
+  if (const auto cost = gpu.costs.find(sample.kernel); cost != gpu.costs.end()) {
+    const auto work = kernel_work(sample);
+    return work ? std::optional(seconds_of(cost->second, *work)) : std::nullopt;
+  }
   if (sample.kernel == "gemm") {
     if (is_fp8(sample) && gpu.peak_fp8_flops <= 0) return std::nullopt;
     return (is_fp8(sample) ? fp8_ : bf16_).gemm(size("m"), size("n"), size("k"));

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "sim/base/check.h"
+#include "sim/gpu/kernel_work.h"
 
 namespace kvlane {
 namespace {
@@ -14,6 +15,11 @@ using enum Need;
 template <class T>
 auto of_spec(T GpuSpec::*member) {
   return [member](GpuFile& file) -> T& { return file.spec.*member; };
+}
+
+template <class T>
+auto of_cost(T KernelCost::*member) {
+  return [member](KernelCostRow& row) -> T& { return row.cost.*member; };
 }
 
 const Mapping<AllReduceRow>& all_reduce_mapping() {
@@ -31,6 +37,35 @@ const Mapping<AllReduceRow>& all_reduce_mapping() {
                     "Time of a small message; at most 1 s.", kShortTime)
           .quantity("rate", &AllReduceRow::rate, UnitFamily::byte_rate, required,
                     "Bytes of the message a second beyond that, at least 1 MB/s.", kMemoryRate);
+  return table;
+}
+
+constexpr Range kExponent{1, 1000};
+
+const Mapping<KernelCostRow>& kernel_cost_mapping() {
+  static const Mapping<KernelCostRow> table = [] {
+    std::vector<std::pair<std::string, std::string>> words;
+    for (const std::string& kernel : costed_kernels()) words.emplace_back(kernel, kernel);
+    return Mapping<KernelCostRow>(
+               "kernel cost",
+               "A measured kernel of F operations, B bytes and N pieces: t = launch + "
+               "max_p(F/rate, B/bandwidth, N item).")
+        .sources(SourceRule::required,
+                 [](KernelCostRow& row, const std::string& key, const SourceNote& note) {
+                   row.notes.emplace_back(key, note);
+                 })
+        .words("kernel", &KernelCostRow::kernel, words, required, "Its word in samples.")
+        .quantity("launch", of_cost(&KernelCost::t0), UnitFamily::time, required,
+                  "Least time; at most 1 s.", kShortTime)
+        .quantity("rate", of_cost(&KernelCost::flops), UnitFamily::compute, optional,
+                  "Operations a second. Without: they hide behind the other terms.",
+                  {1e6, kComputeRate.high})
+        .quantity("bandwidth", of_cost(&KernelCost::bandwidth), UnitFamily::byte_rate, optional,
+                  "Bytes a second.", kMemoryRate)
+        .quantity("item", of_cost(&KernelCost::item), UnitFamily::time, optional,
+                  "Time a piece: a row, a run of rows; at most 1 s.", kShortTime)
+        .number("exponent", of_cost(&KernelCost::p), required, "Of the smooth maximum.", kExponent);
+  }();
   return table;
 }
 
@@ -72,7 +107,6 @@ const Mapping<KernelFitRow>& kernel_fit_mapping() {
 
 constexpr Range kEfficiency{0.001, 1.2};   // fits on boost clocks can exceed the datasheet
 constexpr Range kPrefillMemory{0.001, 3};  // short prompts are read from L2
-constexpr Range kExponent{1, 1000};
 
 }  // namespace
 
@@ -164,6 +198,10 @@ const Mapping<GpuFile>& gpu_mapping() {
                     {0, 1e-3})
           .number("decode_p", of_spec(&GpuSpec::decode_p), required,
                   "Decode attention: exponent of the smooth maximum.", kExponent)
+          .share("decode_ec", of_spec(&GpuSpec::decode_ec), optional,
+                 "Decode attention: share of the peak with which it computes. Without: the bytes "
+                 "hide it.",
+                 kEfficiency)
           .quantity("decode_fp8_t0", of_spec(&GpuSpec::decode_fp8_t0), UnitFamily::time, optional,
                     "Decode attention over 8-bit KV: launch.", kShortTime)
           .share("decode_fp8_em", of_spec(&GpuSpec::decode_fp8_em), optional,
@@ -192,6 +230,8 @@ const Mapping<GpuFile>& gpu_mapping() {
           .list("all_reduce", &GpuFile::all_reduce, all_reduce_mapping(), optional,
                 "Collectives of tensor parallelism; a degree that is not listed cannot be used.",
                 {0, 64})
+          .list("kernel_costs", &GpuFile::costs, kernel_cost_mapping(), optional,
+                "Kernels of selection, quantisation and layers as measured.", {0, 64})
           .list("kernels", &GpuFile::kernels, kernel_fit_mapping(), optional,
                 "What the fits leave open: error and domain of each kernel class.",
                 {0, kKernelClasses});
@@ -214,6 +254,26 @@ void check_fp8(const YamlNode& root, const GpuSpec& spec) {
     throw InputError(root.place, "one of decode_fp8_t0 and decode_fp8_em", "expected both or none");
   }
   KVLANE_CHECK(present == 0 || spec.gemm_fp8_p >= 1, "an fp8 exponent below 1");
+}
+
+void add_costs(const YamlNode& root, GpuFile& file) {
+  for (std::size_t i = 0; i < file.costs.size(); ++i) {
+    const KernelCostRow& row = file.costs[i];
+    const SourcePlace place = node_at(root, {"kernel_costs", i, "kernel"}).place;
+    if (row.cost.flops == 0 && row.cost.bandwidth == 0 && row.cost.item == 0) {
+      throw InputError(place, fmt::format("`{}` that costs a launch only", row.kernel),
+                       "expected rate, bandwidth or item");
+    }
+    if (!file.spec.costs.emplace(row.kernel, row.cost).second) {
+      throw InputError(place, fmt::format("kernel `{}` a second time", row.kernel),
+                       "expected every kernel once");
+    }
+    for (const auto& [key, note] : row.notes) {
+      const std::string name = fmt::format("kernel_costs.{}.{}", row.kernel, key);
+      file.spec.source[name] = note.source;
+      file.spec.source_text[name] = note.from;
+    }
+  }
 }
 
 void add_fits(const YamlNode& root, GpuFile& file) {
@@ -272,6 +332,7 @@ GpuSpec gpu_from_yaml(const YamlNode& root) {
       file.spec.source_text[name] = note.from;
     }
   }
+  add_costs(root, file);
   check_fp8(root, file.spec);
   add_fits(root, file);
   return std::move(file.spec);

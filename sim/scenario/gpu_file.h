@@ -25,8 +25,15 @@ struct KernelFitRow {
   std::vector<DomainRange> domain;
 };
 
+struct KernelCostRow {
+  std::string kernel;
+  KernelCost cost;
+  std::vector<std::pair<std::string, SourceNote>> notes;
+};
+
 struct GpuFile {
   GpuSpec spec;
+  std::vector<KernelCostRow> costs;
   std::vector<AllReduceRow> all_reduce;
   std::vector<KernelFitRow> kernels;
 };

@@ -20,8 +20,8 @@ std::string scaled(double value, double factor, const char* unit) {
 
 std::vector<Row> rows_of(const GpuSpec& g) {
   std::vector<Row> rows;
-  const auto operations = [&](const char* key, double v) {
-    rows.push_back({key, v, "OPS", scaled(v, 1e12, "TOPS")});
+  const auto operations = [&](const std::string& key, double v) {
+    rows.push_back({key, v, "OPS", v < 1e11 ? scaled(v, 1e9, "GOPS") : scaled(v, 1e12, "TOPS")});
   };
   const auto bytes = [&](const char* key, Bytes v) {
     rows.push_back({key, static_cast<double>(v.count()), "B", format_size(v.count())});
@@ -36,7 +36,7 @@ std::vector<Row> rows_of(const GpuSpec& g) {
   const auto share = [&](const std::string& key, double v) {
     rows.push_back({key, v, "1", scaled(v, 0.01, "%")});
   };
-  const auto number = [&](const char* key, double v) {
+  const auto number = [&](const std::string& key, double v) {
     rows.push_back({key, v, "1", fmt::format("{:.6g}", v)});
   };
   operations("peak_flops", g.peak_flops);
@@ -75,6 +75,7 @@ std::vector<Row> rows_of(const GpuSpec& g) {
   time("decode_block", g.decode_block);
   time("decode_walk", g.decode_walk);
   number("decode_p", g.decode_p);
+  if (g.decode_ec > 0) share("decode_ec", g.decode_ec);
   if (g.decode_fp8_em > 0) {
     time("decode_fp8_t0", g.decode_fp8_t0);
     share("decode_fp8_em", g.decode_fp8_em);
@@ -89,6 +90,14 @@ std::vector<Row> rows_of(const GpuSpec& g) {
   for (const auto& [ranks, cost] : g.all_reduce) {
     time(fmt::format("all_reduce.{}.latency", ranks), cost.first);
     rate(fmt::format("all_reduce.{}.rate", ranks), cost.second);
+  }
+  for (const auto& [kernel, cost] : g.costs) {
+    const std::string key = fmt::format("kernel_costs.{}.", kernel);
+    time(key + "launch", cost.t0);
+    if (cost.flops > 0) operations(key + "rate", cost.flops);
+    if (cost.bandwidth > 0) rate(key + "bandwidth", cost.bandwidth);
+    if (cost.item > 0) time(key + "item", cost.item);
+    number(key + "exponent", cost.p);
   }
   for (const auto& [kernel, fit] : g.fits) {
     share(fmt::format("kernels.{}.error", to_string(kernel)), fit.error);

@@ -59,15 +59,41 @@ class Line {
     return at->get<std::string>();
   }
 
-  double seconds() const {
-    const auto at = json_.find("seconds");
-    if (at == json_.end()) fail(1, "no `seconds`", "expected it in every sample");
-    if (!at->is_number()) fail_at("seconds", "`seconds` is no number", "expected a time");
+  double seconds(const std::string& key, bool required) const {
+    const auto at = json_.find(key);
+    if (at == json_.end()) {
+      if (required) fail(1, fmt::format("no `{}`", key), "expected it in every sample");
+      return 0;
+    }
+    if (!at->is_number()) fail_at(key, fmt::format("`{}` is no number", key), "expected a time");
     const auto value = at->get<double>();
     if (!std::isfinite(value) || value <= 0) {
-      fail_at("seconds", fmt::format("{} s", value), "expected a time above zero");
+      fail_at(key, fmt::format("{} s", value), "expected a time above zero");
     }
     return value;
+  }
+
+  double load() const {
+    const char* const key = "load_average_1min";
+    const auto at = json_.find(key);
+    if (at == json_.end()) return 0;
+    const double value = at->is_number() ? at->get<double>() : -1;
+    if (!std::isfinite(value) || value < 0) {
+      fail_at(key, fmt::format("`{}`: {}", key, shortened(at->dump())), "expected 0 or more");
+    }
+    return value;
+  }
+
+  std::int64_t count(const std::string& key) const {
+    const auto at = json_.find(key);
+    if (at == json_.end()) return 0;
+    const bool fits = at->is_number_unsigned() &&
+                      at->get<std::uint64_t>() <= static_cast<std::uint64_t>(kLargest);
+    if (!fits) {
+      fail_at(key, fmt::format("`{}`: {}", key, shortened(at->dump())),
+              "expected a whole number from 0 to 1e15");
+    }
+    return at->get<std::int64_t>();
   }
 
   std::vector<std::int64_t> shape(const std::string& kernel) const {
@@ -101,8 +127,12 @@ class Line {
   }
 
   void check_keys() const {
-    constexpr const char* kKeys[] = {"machine", "source", "licence", "variant", "kernel",
-                                     "shape",   "dtype",  "seconds", "model",   "set_aside"};
+    constexpr const char* kKeys[] = {
+        "machine",     "source",      "licence",           "variant", "kernel",
+        "shape",       "dtype",       "seconds",           "model",   "set_aside",
+        "seconds_p25", "seconds_p75", "repetitions",       "commit",  "driver",
+        "clock_state", "problem",     "load_average_1min", "threads", "memory_bytes",
+        "cache_bytes"};
     for (const auto& [key, value] : json_.items()) {
       if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys)) {
         fail_at(key, fmt::format("unknown key `{}`", key),
@@ -133,14 +163,49 @@ Sample read_line(std::string_view text, const std::string& file, int number) {
   }
   sample.shape = line.shape(sample.kernel);
   sample.dtype = line.text("dtype", true);
-  sample.seconds = line.seconds();
+  sample.seconds = line.seconds("seconds", true);
   sample.model = line.text("model", false);
   sample.set_aside = line.text("set_aside", false);
+  Conditions& how = sample.conditions;
+  how.seconds_p25 = line.seconds("seconds_p25", false);
+  how.seconds_p75 = line.seconds("seconds_p75", false);
+  how.repetitions = line.count("repetitions");
+  how.commit = line.text("commit", false);
+  how.driver = line.text("driver", false);
+  how.clock_state = line.text("clock_state", false);
+  how.problem = line.text("problem", false);
+  how.load_average_1min = line.load();
+  how.threads = line.count("threads");
+  how.memory_bytes = line.count("memory_bytes");
+  how.cache_bytes = line.count("cache_bytes");
   return sample;
 }
 
 std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Nothing for what an imported sample does not have.
+std::string conditions_text(const Conditions& how) {
+  std::string text;
+  const auto number = [&](const char* key, auto value) {
+    if (value != 0) text += fmt::format(R"(, "{}": {})", key, value);
+  };
+  const auto words = [&](const char* key, const std::string& value) {
+    if (!value.empty()) text += fmt::format(R"(, "{}": {})", key, quoted(value));
+  };
+  number("seconds_p25", how.seconds_p25);
+  number("seconds_p75", how.seconds_p75);
+  number("repetitions", how.repetitions);
+  words("commit", how.commit);
+  words("driver", how.driver);
+  words("clock_state", how.clock_state);
+  number("load_average_1min", how.load_average_1min);
+  words("problem", how.problem);
+  number("threads", how.threads);
+  number("memory_bytes", how.memory_bytes);
+  number("cache_bytes", how.cache_bytes);
+  return text;
 }
 
 }  // namespace
@@ -174,7 +239,7 @@ std::string sample_line(const Sample& sample) {
   if (!sample.set_aside.empty()) {
     line += fmt::format(R"(, "set_aside": {})", quoted(sample.set_aside));
   }
-  return line + "}\n";
+  return line + conditions_text(sample.conditions) + "}\n";
 }
 
 }  // namespace kvlane

@@ -3,9 +3,11 @@
 //   {"machine": "H100-SXM", "source": "aiconfigurator 095f58a", "licence": "Apache-2.0",
 //    "variant": "vllm-0.24.0", "kernel": "gemm", "shape": {"m": 1, "n": 256, "k": 256},
 //    "dtype": "bf16", "seconds": 2.95556e-06}
-// and, where they apply, "model" and "set_aside". Every key but these two is required; unknown
-// keys, kernels and dimensions, sizes below 1 (cached_tokens below 0), and times that are not
-// finite and above zero are errors.
+// and, where they apply, "model", "set_aside" and how it was taken: "seconds_p25", "seconds_p75",
+// "repetitions", "commit", "driver", "clock_state", "problem", "load_average_1min", "threads",
+// "memory_bytes", "cache_bytes". Every key but these is required; unknown keys, kernels and
+// dimensions, sizes below 1 (cached_tokens below 0), and times that are not finite and above zero
+// are errors.
 
 #include <string>
 #include <string_view>

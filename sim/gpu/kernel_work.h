@@ -1,0 +1,33 @@
+#pragma once
+// What a kernel of a shape computes and moves, whoever runs it, and its time by a KernelCost.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/gpu/gpu_spec.h"
+#include "sim/gpu/sample.h"
+
+namespace kvlane {
+
+struct KernelWork {
+  double flops = 0;  // operations
+  double bytes = 0;  // that memory moves at least
+  double items = 0;  // pieces that each cost something however short they are: rows, runs, ...
+};
+
+// `shape` as sample_dimensions(kernel). None for links, collectives and whole serving steps.
+std::optional<KernelWork> kernel_work(std::string_view kernel,
+                                      const std::vector<std::int64_t>& shape,
+                                      double element_bytes = 2);
+std::optional<KernelWork> kernel_work(const Sample& sample);
+
+double seconds_of(const KernelCost& cost, const KernelWork& work);
+
+// Kernels whose time has this form in a hardware file; the others have formulas of their own
+// (gpu_spec.h).
+const std::vector<std::string>& costed_kernels();
+
+}  // namespace kvlane
