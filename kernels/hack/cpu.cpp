@@ -1,0 +1,426 @@
+// Version 1. Append: a task quantises one partition of one head from the rows where they are.
+// Attention: a task takes kSplit tokens of one sequence and some kv heads, which lie in the order
+// in which it reads them; up to four query heads share one unpacking of a square of codes. Each
+// task leaves maximum, sum and weighted values of a softmax that is not yet divided (Milakov &
+// Gimelshein, arXiv 1805.02867); a second pass merges them. Splits do not depend on the number of
+// threads, so that results do not either.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/hack/cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/common/argument.h"
+#include "kernels/common/simd-inl.h"
+
+// Highway 1.0 takes AVX3_DL only where AVX-512 VNNI is, but compiles it with AVX-VNNI instead.
+#if HWY_TARGET == HWY_AVX3_DL
+#undef HWY_TARGET_STR
+#define HWY_TARGET_STR                                                       \
+  HWY_TARGET_STR_AVX3                                                        \
+  ",vpclmulqdq,avx512vbmi,avx512vbmi2,vaes,avxvnni,avx512vnni,avx512bitalg," \
+  "avx512vpopcntdq"
+#endif
+
+#include "kernels/hack/append-inl.h"
+#include "kernels/hack/dequantise-inl.h"
+#include "kernels/hack/kernel.h"
+#include "kernels/hack/layout.h"
+#include "kernels/hack/product-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvlane::kernels {
+namespace HWY_NAMESPACE {
+
+inline constexpr std::size_t kSplit = 1024;    // tokens of a task
+inline constexpr std::size_t kExactTile = 32;  // 16-bit tokens whose logits are computed together
+
+HWY_INLINE std::size_t Size(int n) { return static_cast<std::size_t>(n); }
+
+// ------------------------------------------------------------------------------------- append
+
+template <class T>
+void Append(const HackAppend& args, Cpu& cpu) {
+  const HackLayout layout(args.shape);
+  const std::size_t n = layout.partition, dim = layout.head_dim, heads = layout.kv_heads;
+  const std::size_t bytes = hack_sequence_bytes(args.shape);
+  std::size_t source = 0;  // rows of the sequences before
+  for (std::size_t s = 0; s < Size(args.sequences); ++s) {
+    auto* store = static_cast<std::byte*>(args.store) + s * bytes;
+    const std::size_t first = Size(args.first[s]), last = first + Size(args.tokens[s]);
+    const std::size_t done = Size(hack_quantised_tokens(args.shape, args.first[s])) / n;
+    const std::size_t parts = Size(hack_quantised_tokens(args.shape, static_cast<int>(last))) / n;
+    const auto row_of = [&](const void* rows, std::size_t token, std::size_t head) {
+      return static_cast<const T*>(rows) + ((source + token - first) * heads + head) * dim;
+    };
+    cpu.parallel_for((parts - done) * heads, [&](std::size_t task, int) HWY_ATTR {
+      const std::size_t part = done + task / heads, head = task % heads;
+      std::byte* to = store + layout.quantised(part, head);
+      const std::byte* exact = store + layout.exact(head);
+      const T* keys[kHackMost];
+      const T* values[kHackMost];
+      for (std::size_t i = 0; i < n; ++i) {
+        const std::size_t token = layout.sinks + part * n + i;
+        keys[i] = token < first ? reinterpret_cast<const T*>(exact + layout.open_keys) + i * dim
+                                : row_of(args.keys, token, head);
+        values[i] = token < first ? reinterpret_cast<const T*>(exact + layout.open_values) + i * dim
+                                  : row_of(args.values, token, head);
+      }
+      QuantiseKeys(layout, keys, to);
+      QuantiseValues(layout, values, to + layout.values);
+    });
+    const auto copy = [&](std::size_t token, std::size_t slot, std::size_t to_keys,
+                          std::size_t to_values) {
+      for (std::size_t head = 0; head < heads; ++head) {
+        std::byte* exact = store + layout.exact(head);
+        std::memcpy(exact + to_keys + slot * dim * 2, row_of(args.keys, token, head), dim * 2);
+        std::memcpy(exact + to_values + slot * dim * 2, row_of(args.values, token, head), dim * 2);
+      }
+    };
+    for (std::size_t t = first; t < std::min(last, layout.sinks); ++t) {
+      copy(t, t, 0, layout.sink_values);
+    }
+    const std::size_t open = layout.sinks + parts * n;
+    for (std::size_t t = std::max(first, open); t < last; ++t) {
+      copy(t, t - open, layout.open_keys, layout.open_values);
+    }
+    source += last - first;
+  }
+}
+
+// ---------------------------------------------------------------------------------- attention
+
+// What a task leaves of `Heads` query heads, one after the other.
+struct Left {
+  float* top;
+  float* sum;
+  float* values;  // [head][head_dim]
+};
+
+// Weights of `n` logits of each head (stride `stride`) against its running maximum; keep[h] scales
+// what has been added up before.
+template <std::size_t Heads>
+HWY_INLINE void Weigh(float* logits, std::size_t stride, std::size_t n, const Left& left,
+                      float* keep) {
+  const Floats d;
+  for (std::size_t h = 0; h < Heads; ++h) {
+    float* at = logits + h * stride;
+    auto top = hn::LoadU(d, at);
+    for (std::size_t i = kHackLanes; i < n; i += kHackLanes)
+      top = hn::Max(top, hn::LoadU(d, at + i));
+    const float most = std::max(left.top[h], hn::GetLane(hn::MaxOfLanes(d, top)));
+    auto sum = hn::Zero(d), all = sum;
+    for (std::size_t i = 0; i < n; i += kHackLanes) {
+      const auto logit = hn::LoadU(d, at + i);
+      const auto weight = hn::Exp(d, hn::Sub(logit, hn::Set(d, most)));
+      hn::StoreU(weight, d, at + i);
+      sum = hn::Add(sum, weight);
+      all = hn::Add(all, logit);
+    }
+    keep[h] = std::exp(left.top[h] - most);
+    // Highway's Exp makes 0 of NaN, and a maximum may lose one: 0 * sum of the logits does not.
+    left.sum[h] = left.sum[h] * keep[h] + hn::GetLane(hn::SumOfLanes(d, sum)) +
+                  0 * hn::GetLane(hn::SumOfLanes(d, all));
+    left.top[h] = most;
+  }
+}
+
+// The quantised partition at `at`.
+template <bool Integer, int Bits, std::size_t Heads>
+HWY_INLINE void AddPart(const HackLayout& layout, const std::byte* at, const float* query,
+                        const Left& left) {
+  const std::size_t n = layout.partition, dim = layout.head_dim;
+  HWY_ALIGN float logits[Heads][kHackMost];
+  std::memset(logits, 0, sizeof logits);
+  float keep[Heads];
+  std::fill_n(keep, Heads, 1.0f);
+  const auto product = [&](std::size_t group, bool keys, const float* x, std::size_t x_stride,
+                           float* out, std::size_t stride) HWY_ATTR {
+    const std::byte* half = at + (keys ? 0 : layout.values);
+    const Square square{reinterpret_cast<const std::uint8_t*>(half + group * layout.square),
+                        reinterpret_cast<Bf16Pointer>(half + layout.mins) + group * n,
+                        reinterpret_cast<Bf16Pointer>(half + layout.scales) + group * n,
+                        half + layout.sums + group * n * layout.sum_bytes,
+                        n,
+                        layout.tile_bytes(),
+                        layout.sum_bytes};
+    if constexpr (Integer) {
+      IntegerProduct<Bits, Heads>(square, x, x_stride, keep, out, stride);
+    } else {
+      DequantisedProduct<Bits, Heads>(square, x, x_stride, keep, out, stride);
+    }
+  };
+  for (std::size_t group = 0; group < layout.groups; ++group) {
+    product(group, true, query + group * n, dim, logits[0], kHackMost);
+  }
+  Weigh<Heads>(logits[0], kHackMost, n, left, keep);
+  for (std::size_t group = 0; group < layout.groups; ++group) {
+    product(group, false, logits[0], kHackMost, left.values + group * n, dim);
+  }
+}
+
+// `tokens` tokens in 16 bit, rows one after the other.
+template <std::size_t Heads, class T>
+HWY_INLINE void AddExact(const T* keys, const T* values, std::size_t tokens, std::size_t dim,
+                         const float* query, const Left& left) {
+  const Floats d;
+  for (std::size_t first = 0; first < tokens; first += kExactTile) {
+    const std::size_t n = std::min(kExactTile, tokens - first);
+    HWY_ALIGN float logits[Heads][kExactTile];
+    float keep[Heads];
+    for (std::size_t t = 0; t < n; ++t) {
+      FloatVec sums[Heads];
+      for (std::size_t h = 0; h < Heads; ++h) sums[h] = hn::Zero(d);
+      for (std::size_t c = 0; c < dim; c += kHackLanes) {
+        const auto key = LoadFloats(d, keys + (first + t) * dim + c);
+        for (std::size_t h = 0; h < Heads; ++h) {
+          const auto q = hn::LoadU(d, query + h * dim + c);
+          sums[h] = hn::MulAdd(q, key, sums[h]);
+        }
+      }
+      for (std::size_t h = 0; h < Heads; ++h)
+        logits[h][t] = hn::GetLane(hn::SumOfLanes(d, sums[h]));
+    }
+    for (std::size_t h = 0; h < Heads; ++h) {
+      float* at = logits[h];
+      float most = left.top[h];
+      for (std::size_t t = 0; t < n; ++t) most = std::max(most, at[t]);
+      keep[h] = std::exp(left.top[h] - most);
+      left.sum[h] *= keep[h];
+      left.top[h] = most;
+      for (std::size_t t = 0; t < n; ++t) {
+        left.sum[h] += 0 * at[t];
+        at[t] = std::exp(at[t] - most);
+        left.sum[h] += at[t];
+      }
+    }
+    for (std::size_t c = 0; c < dim; c += kHackLanes) {
+      FloatVec sums[Heads];
+      for (std::size_t h = 0; h < Heads; ++h) {
+        sums[h] = hn::Mul(hn::LoadU(d, left.values + h * dim + c), hn::Set(d, keep[h]));
+      }
+      for (std::size_t t = 0; t < n; ++t) {
+        const auto value = LoadFloats(d, values + (first + t) * dim + c);
+        for (std::size_t h = 0; h < Heads; ++h) {
+          sums[h] = hn::MulAdd(hn::Set(d, logits[h][t]), value, sums[h]);
+        }
+      }
+      for (std::size_t h = 0; h < Heads; ++h) {
+        hn::StoreU(sums[h], d, left.values + h * dim + c);
+      }
+    }
+  }
+}
+
+// Calls body(heads as a constant) for 1 to kHackHeads heads.
+template <class Body>
+HWY_INLINE void WithHeads(std::size_t heads, const Body& body) {
+  switch (heads) {
+    case 1:
+      return body(std::integral_constant<std::size_t, 1>());
+    case 2:
+      return body(std::integral_constant<std::size_t, 2>());
+    case 3:
+      return body(std::integral_constant<std::size_t, 3>());
+    default:
+      return body(std::integral_constant<std::size_t, 4>());
+  }
+}
+
+template <bool Integer, int Bits, class T>
+class Attention {
+ public:
+  Attention(const HackAttention& args, Cpu& cpu)
+      : args_(args),
+        cpu_(cpu),
+        layout_(args.shape),
+        query_heads_(Size(args.query_heads)),
+        group_(query_heads_ / layout_.kv_heads),
+        sequence_bytes_(hack_sequence_bytes(args.shape)),
+        split_parts_(kSplit / layout_.partition) {
+    std::size_t most = 0;
+    for (std::size_t s = 0; s < Size(args.sequences); ++s) most = std::max(most, splits(s));
+    splits_ = most;
+    // Where a whole row of heads would leave threads without work, a task takes one head.
+    const std::size_t rows = Size(args.sequences) * splits_;
+    task_heads_ = rows >= 4 * Size(cpu.threads()) ? layout_.kv_heads : 1;
+    left_floats_ = 2 + layout_.head_dim;
+    const std::size_t left = rows * query_heads_ * left_floats_;
+    const std::size_t work = Size(cpu.threads()) * group_ * layout_.head_dim;
+    left_ = static_cast<float*>(cpu.scratch((left + work) * sizeof(float)));
+    work_ = left_ + left;
+  }
+
+  void run() {
+    const std::size_t blocks = layout_.kv_heads / task_heads_;
+    cpu_.parallel_for(Size(args_.sequences) * splits_ * blocks,
+                      [&](std::size_t task, int worker) HWY_ATTR {
+                        const std::size_t row = task / blocks;
+                        const std::size_t s = row / splits_, split = row % splits_;
+                        if (split >= splits(s)) return;
+                        attend(s, split, task % blocks * task_heads_, Size(worker));
+                      });
+    cpu_.parallel_for(
+        Size(args_.sequences) * query_heads_,
+        [&](std::size_t row, int) HWY_ATTR { merge(row / query_heads_, row % query_heads_); }, 8);
+  }
+
+ private:
+  std::size_t parts(std::size_t s) const {
+    return Size(hack_quantised_tokens(args_.shape, args_.kv_tokens[s])) / layout_.partition;
+  }
+  // At least one, which takes the 16-bit tokens.
+  std::size_t splits(std::size_t s) const {
+    return std::max<std::size_t>(1, (parts(s) + split_parts_ - 1) / split_parts_);
+  }
+  float* left(std::size_t s, std::size_t split, std::size_t query_head) const {
+    return left_ + ((s * splits_ + split) * query_heads_ + query_head) * left_floats_;
+  }
+  // The heads of a block lie together: tops, sums, values.
+  Left left(std::size_t s, std::size_t split, std::size_t query_head, std::size_t heads) const {
+    float* at = left(s, split, query_head);
+    return {at, at + heads, at + 2 * heads};
+  }
+  // Query heads of the block that begins at `h` of a group: at most four, blocks alike in size.
+  std::size_t block(std::size_t h) const {
+    const std::size_t blocks = (group_ - h + kHackHeads - 1) / kHackHeads;
+    return (group_ - h + blocks - 1) / blocks;
+  }
+
+  HWY_INLINE void attend(std::size_t s, std::size_t split, std::size_t first_head,
+                         std::size_t worker) const {
+    const auto* store = static_cast<const std::byte*>(args_.store) + s * sequence_bytes_;
+    const std::size_t dim = layout_.head_dim, first = split * split_parts_;
+    const std::size_t last = std::min(parts(s), first + split_parts_);
+    float* query = work_ + worker * group_ * dim;
+    for (std::size_t head = first_head; head < first_head + task_heads_; ++head) {
+      const T* from = static_cast<const T*>(args_.query) + (s * query_heads_ + head * group_) * dim;
+      ToFloats(from, group_ * dim, query);
+      for (std::size_t i = 0; i < group_ * dim; ++i) query[i] *= args_.scale;
+      for (std::size_t h = 0, heads = 0; h < group_; h += heads) {
+        heads = block(h);
+        const Left to = left(s, split, head * group_ + h, heads);
+        std::fill_n(to.top, heads, -std::numeric_limits<float>::infinity());
+        std::fill_n(to.sum, heads, 0.0f);
+        std::fill_n(to.values, heads * dim, 0.0f);
+        WithHeads(heads, [&](auto count) HWY_ATTR {
+          constexpr std::size_t kCount = decltype(count)::value;
+          if (split == 0) add_exact<kCount>(store, s, head, query + h * dim, to);
+          for (std::size_t part = first; part < last; ++part) {
+            AddPart<Integer, Bits, kCount>(layout_, store + layout_.quantised(part, head),
+                                           query + h * dim, to);
+          }
+        });
+      }
+    }
+  }
+
+  template <std::size_t Heads>
+  HWY_INLINE void add_exact(const std::byte* store, std::size_t s, std::size_t head,
+                            const float* query, const Left& to) const {
+    const std::size_t tokens = Size(args_.kv_tokens[s]);
+    const std::size_t sinks = std::min(tokens, layout_.sinks);
+    const std::size_t open = tokens - sinks - parts(s) * layout_.partition;
+    const std::byte* exact = store + layout_.exact(head);
+    const auto rows = [&](std::size_t offset) {
+      return reinterpret_cast<const T*>(exact + offset);
+    };
+    AddExact<Heads>(rows(0), rows(layout_.sink_values), sinks, layout_.head_dim, query, to);
+    AddExact<Heads>(rows(layout_.open_keys), rows(layout_.open_values), open, layout_.head_dim,
+                    query, to);
+  }
+
+  HWY_INLINE void merge(std::size_t s, std::size_t query_head) const {
+    const Floats d;
+    const std::size_t dim = layout_.head_dim;
+    T* out = static_cast<T*>(args_.out) + (s * query_heads_ + query_head) * dim;
+    const std::size_t in_group = query_head % group_;
+    std::size_t h = 0;
+    while (h + block(h) <= in_group) h += block(h);
+    const std::size_t at = in_group - h;
+    const auto of = [&](std::size_t split) { return left(s, split, query_head - at, block(h)); };
+    float top = -std::numeric_limits<float>::infinity(), sum = 0;
+    for (std::size_t i = 0; i < splits(s); ++i) top = std::max(top, of(i).top[at]);
+    HWY_ALIGN float values[kMostChannels] = {};
+    for (std::size_t i = 0; i < splits(s) && args_.kv_tokens[s] > 0; ++i) {
+      const Left from = of(i);
+      const float weight = std::exp(from.top[at] - top);
+      sum += from.sum[at] * weight;
+      for (std::size_t c = 0; c < dim; c += kHackLanes) {
+        const auto more = hn::LoadU(d, from.values + at * dim + c);
+        hn::Store(hn::MulAdd(more, hn::Set(d, weight), hn::Load(d, values + c)), d, values + c);
+      }
+    }
+    const float inverse = args_.kv_tokens[s] > 0 ? 1 / sum : 0;
+    for (std::size_t c = 0; c < dim; c += kHackLanes) {
+      StoreFloats(d, hn::Mul(hn::Load(d, values + c), hn::Set(d, inverse)), out + c);
+    }
+  }
+
+  const HackAttention& args_;
+  Cpu& cpu_;
+  HackLayout layout_;
+  std::size_t query_heads_, group_, sequence_bytes_, split_parts_;
+  std::size_t splits_ = 1, task_heads_ = 1, left_floats_ = 0;
+  float* left_ = nullptr;
+  float* work_ = nullptr;
+};
+
+template <bool Integer, class T>
+void AttendBits(const HackAttention& args, Cpu& cpu) {
+  switch (args.shape.bits) {
+    case 2:
+      return Attention<Integer, 2, T>(args, cpu).run();
+    case 4:
+      return Attention<Integer, 4, T>(args, cpu).run();
+    default:
+      return Attention<Integer, 8, T>(args, cpu).run();
+  }
+}
+
+void RunAppend(const HackAppend& args, Cpu& cpu) {
+  args.shape.format == Format::bf16 ? Append<Bf16>(args, cpu) : Append<Fp16>(args, cpu);
+}
+void RunInteger(const HackAttention& args, Cpu& cpu) {
+  args.shape.format == Format::bf16 ? AttendBits<true, Bf16>(args, cpu)
+                                    : AttendBits<true, Fp16>(args, cpu);
+}
+void RunDequantise(const HackAttention& args, Cpu& cpu) {
+  args.shape.format == Format::bf16 ? AttendBits<false, Bf16>(args, cpu)
+                                    : AttendBits<false, Fp16>(args, cpu);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kvlane::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kvlane::kernels {
+HWY_EXPORT(RunAppend);
+HWY_EXPORT(RunInteger);
+HWY_EXPORT(RunDequantise);
+
+namespace cpu {
+
+void hack_append(const HackAppend& args, Cpu& cpu) {
+  require(problem(args));
+  HWY_DYNAMIC_DISPATCH(RunAppend)(args, cpu);
+}
+
+void hack_attention(const HackAttention& args, Cpu& cpu) {
+  require(problem(args));
+  if (args.sequences > 0) HWY_DYNAMIC_DISPATCH(RunInteger)(args, cpu);
+}
+
+void hack_dequantise_attention(const HackAttention& args, Cpu& cpu) {
+  require(problem(args));
+  if (args.sequences > 0) HWY_DYNAMIC_DISPATCH(RunDequantise)(args, cpu);
+}
+
+}  // namespace cpu
+}  // namespace kvlane::kernels
+#endif

@@ -1,0 +1,145 @@
+// The rival of the integer product: the codes of a square become fp32 values in registers, which
+// are multiplied with operands in fp32. For a file that Highway compiles once per instruction set,
+// as simd-inl.h.
+
+#if defined(KVLANE_KERNELS_HACK_DEQUANTISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef KVLANE_KERNELS_HACK_DEQUANTISE_INL_H_
+#undef KVLANE_KERNELS_HACK_DEQUANTISE_INL_H_
+#else
+#define KVLANE_KERNELS_HACK_DEQUANTISE_INL_H_
+#endif
+
+#include "kernels/hack/product-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvlane::kernels {
+namespace HWY_NAMESPACE {
+
+// Four numbers a term: the values of its 2-bit codes, so that a permutation by the code's bits
+// dequantises; else min and scale.
+struct Values {
+  HWY_ALIGN float of[kHackMost][4];
+};
+
+#if HWY_TARGET <= HWY_AVX2
+inline constexpr bool kLookUp = true;  // a permutation that looks at the lowest two bits only
+HWY_INLINE FloatVec LookUp(const float* four, IntVec code) {
+#if HWY_TARGET <= HWY_AVX3
+  return FloatVec{_mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_load_ps(four)), code.raw)};
+#else
+  return FloatVec{
+      _mm256_permutevar_ps(_mm256_broadcast_ps(reinterpret_cast<const __m128*>(four)), code.raw)};
+#endif
+}
+#else
+inline constexpr bool kLookUp = false;
+HWY_INLINE FloatVec LookUp(const float*, IntVec) { return hn::Zero(Floats()); }
+#endif
+
+template <int Bits>
+HWY_INLINE void MakeValues(const Square& square, Values& to) {
+  const Floats d;
+  HWY_ALIGN float mins[kHackMost], scales[kHackMost];
+  for (std::size_t i = 0; i < square.partition; i += kHackLanes) {
+    hn::Store(LoadFloats(d, square.mins + i), d, mins + i);
+    hn::Store(LoadFloats(d, square.scales + i), d, scales + i);
+  }
+  for (std::size_t term = 0; term < square.partition; ++term) {
+    float* of = to.of[term];
+    of[0] = mins[term];
+    if constexpr (Bits == 2 && kLookUp) {
+      for (int code = 1; code < 4; ++code) {
+        of[code] = mins[term] + static_cast<float>(code) * scales[term];
+      }
+    } else {
+      of[1] = scales[term];
+    }
+  }
+}
+
+// The value of the code that begins at bit `Shift` of each lane.
+template <int Bits, int Shift>
+HWY_INLINE FloatVec ValueOf(IntVec unit, const float* of) {
+  const Floats d;
+  const Ints di;
+  const hn::RebindToUnsigned<Ints> du;
+  auto shifted = unit;
+  if constexpr (Shift != 0) {
+    shifted = hn::BitCast(di, hn::ShiftRight<Shift>(hn::BitCast(du, unit)));
+  }
+  if constexpr (Bits == 2 && kLookUp) return LookUp(of, shifted);
+  const auto code = Shift + Bits == 32 ? shifted : hn::And(shifted, hn::Set(di, (1 << Bits) - 1));
+  return hn::MulAdd(hn::ConvertTo(d, code), hn::Set(d, of[1]), hn::Set(d, of[0]));
+}
+
+template <int Bits, int Code, std::size_t Heads, std::size_t Vectors>
+HWY_INLINE void AddTerms(const IntVec (&unit)[Vectors], const float* const* x, std::size_t first,
+                         const Values& values, FloatVec (&sums)[Heads][Vectors]) {
+  // Codes lie in terms of a byte first, then in planes: the term of the code at bit 8 * b + Bits *
+  // p is 4 * p + b.
+  constexpr int kByte = Code % 4, kPlane = Code / 4;
+  const std::size_t term = first + static_cast<std::size_t>(Code);
+  FloatVec value[Vectors];
+  for (std::size_t v = 0; v < Vectors; ++v) {
+    value[v] = ValueOf<Bits, 8 * kByte + Bits * kPlane>(unit[v], values.of[term]);
+  }
+  for (std::size_t h = 0; h < Heads; ++h) {
+    const auto operand = hn::Set(Floats(), x[h][term]);
+    for (std::size_t v = 0; v < Vectors; ++v)
+      sums[h][v] = hn::MulAdd(operand, value[v], sums[h][v]);
+  }
+  if constexpr (Code + 1 < 32 / Bits) {
+    AddTerms<Bits, Code + 1>(unit, x, first, values, sums);
+  }
+}
+
+// As IntegerProduct.
+template <int Bits, std::size_t Heads>
+HWY_INLINE void DequantisedProduct(const Square& square, const float* x, std::size_t x_stride,
+                                   const float* keep, float* out, std::size_t stride) {
+  const Floats d;
+  const Ints di;
+  Values values;
+  MakeValues<Bits>(square, values);
+  const float* operands[Heads];
+  for (std::size_t h = 0; h < Heads; ++h) operands[h] = x + h * x_stride;
+  const std::size_t units = square.tile_bytes / kHackUnit;
+  const auto strip = [&](auto vectors, std::size_t first) HWY_ATTR {
+    constexpr std::size_t kVectors = decltype(vectors)::value;
+    FloatVec sums[Heads][kVectors];
+    float* at = out + first * kHackLanes;
+    for (std::size_t h = 0; h < Heads; ++h) {
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        sums[h][v] = hn::Mul(hn::Set(d, keep[h]), hn::LoadU(d, at + h * stride + v * kHackLanes));
+      }
+    }
+    const std::uint8_t* codes = square.codes + VectorAt(first, square.tile_bytes);
+    for (std::size_t unit = 0; unit < units; ++unit) {
+      IntVec loaded[kVectors];
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        loaded[v] = hn::BitCast(
+            di, hn::LoadU(Bytes(), codes + unit * kHackUnit + VectorAt(v, square.tile_bytes)));
+      }
+      AddTerms<Bits, 0>(loaded, operands, unit * static_cast<std::size_t>(32 / Bits), values, sums);
+    }
+    for (std::size_t h = 0; h < Heads; ++h) {
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        hn::StoreU(sums[h][v], d, at + h * stride + v * kHackLanes);
+      }
+    }
+  };
+  constexpr std::size_t kWide = kHackLanes == 16 ? 4 : 2;
+  const std::size_t vectors = square.partition / kHackLanes;
+  if (vectors % kWide == 0) {
+    for (std::size_t v = 0; v < vectors; v += kWide)
+      strip(std::integral_constant<std::size_t, kWide>(), v);
+  } else {
+    for (std::size_t v = 0; v < vectors; v += 2) strip(std::integral_constant<std::size_t, 2>(), v);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kvlane::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif
