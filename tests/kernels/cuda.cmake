@@ -5,8 +5,8 @@
 #   kvlane_add_cuda_host_test(NAME SOURCES kernels/cuda_NAME.cpp ../kernels/NAME/cuda.cu ../kernels/NAME/kernel.cpp ...)
 # (paths from tests/; every .cpp that the test needs, no libraries: each variant compiles all of it). It makes the
 # programs and ctests cuda_NAME (plain), .asan (address and undefined), .tsan (thread), .msan (memory, clang 14) and,
-# where nvcc built the kernels, .gpu, which is skipped where there is no GPU. PLAIN_ONLY leaves out all but the first.
-# DEVICE "75;80" etc.: see kernels/CMakeLists.txt.
+# where nvcc built the kernels, .gpu, which is skipped where there is no GPU. HOST_ONLY leaves out the last (tests whose
+# own code is a kernel); VARIANTS names those to make. nvcc's side: kernels/CMakeLists.txt.
 
 set(cuda_host_missing)
 if(KVLANE_CUDA STREQUAL "OFF")
@@ -55,7 +55,8 @@ foreach(variant plain asan tsan)
   target_link_libraries(kvlane_cuda_host_executor_${variant} PUBLIC Boost::context kvlane_flags)
   target_include_directories(kvlane_cuda_host_executor_${variant} SYSTEM PUBLIC ${KVLANE_CUDA_INCLUDE})
   target_compile_definitions(kvlane_cuda_host_executor_${variant} PUBLIC KVLANE_CUDA_HOST)
-  target_compile_options(kvlane_cuda_host_${variant} PUBLIC ${cuda_host_flags_${variant}})
+  # g++ does not know #pragma unroll.
+  target_compile_options(kvlane_cuda_host_${variant} PUBLIC ${cuda_host_flags_${variant}} -Wno-unknown-pragmas)
   if(variant STREQUAL "plain")
     target_compile_options(kvlane_cuda_host_executor_plain PRIVATE -O2)
     target_compile_options(kvlane_cuda_host_plain PUBLIC -O1 -g1)
@@ -95,9 +96,8 @@ function(cuda_host_msan_object source list)
             -MF ${object}.d -c ${source} -o ${object})
 endfunction()
 
-# kvlane_add_cuda_host_test(topk SOURCES ... [PLAIN_ONLY] [LABEL more])
 function(kvlane_add_cuda_host_test name)
-  cmake_parse_arguments(ARG "PLAIN_ONLY" "TIMEOUT" "SOURCES;LABEL;VARIANTS" ${ARGN})
+  cmake_parse_arguments(ARG "HOST_ONLY" "TIMEOUT" "SOURCES;LABEL;VARIANTS" ${ARGN})
   set(sources)
   foreach(source ${ARG_SOURCES})
     get_filename_component(source ${CMAKE_CURRENT_SOURCE_DIR}/../${source} ABSOLUTE)
@@ -106,10 +106,18 @@ function(kvlane_add_cuda_host_test name)
       set_source_files_properties(${source} PROPERTIES LANGUAGE CXX)
     endif()
   endforeach()
+  if(KVLANE_CUDA_FOUND AND NOT ARG_HOST_ONLY)
+    set(target test_cuda_${name}_gpu)
+    set(host_sources ${sources})
+    list(FILTER host_sources EXCLUDE REGEX "\\.cu$")
+    add_executable(${target} ${host_sources} ${CMAKE_CURRENT_SOURCE_DIR}/../support/cuda_gpu_main.cpp)
+    target_link_libraries(${target} PRIVATE kvlane_flags kvlane_cuda_kernels)
+    add_test(NAME cuda_${name}.gpu COMMAND ${target} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    set_tests_properties(cuda_${name}.gpu PROPERTIES LABELS "gpu;${ARG_LABEL}" SKIP_RETURN_CODE 77 TIMEOUT 300
+                         RESOURCE_LOCK gpu)
+  endif()
   set(variants plain asan tsan msan)
-  if(ARG_PLAIN_ONLY)
-    set(variants plain)
-  elseif(ARG_VARIANTS)
+  if(ARG_VARIANTS)
     set(variants ${ARG_VARIANTS})
   endif()
   if(NOT ARG_TIMEOUT)
@@ -147,4 +155,5 @@ function(kvlane_add_cuda_host_test name)
   endforeach()
 endfunction()
 
-kvlane_add_cuda_host_test(executor SOURCES kernels/cuda_executor.cpp kernels/cuda_matrix.cpp)
+kvlane_add_cuda_host_test(executor HOST_ONLY SOURCES kernels/cuda_executor.cpp kernels/cuda_matrix.cpp)
+kvlane_add_cuda_host_test(topk SOURCES kernels/cuda_topk.cpp ../kernels/topk/cuda.cu)
