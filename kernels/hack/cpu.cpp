@@ -7,6 +7,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/hack/cpu.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
@@ -107,59 +108,87 @@ template <std::size_t Heads>
 HWY_INLINE void Weigh(float* logits, std::size_t stride, std::size_t n, const Left& left,
                       float* keep) {
   const Floats d;
+  const Four four;
+  FloatVec tops[Heads], sums[Heads], all[Heads];
   for (std::size_t h = 0; h < Heads; ++h) {
-    float* at = logits + h * stride;
-    auto top = hn::LoadU(d, at);
-    for (std::size_t i = kHackLanes; i < n; i += kHackLanes)
-      top = hn::Max(top, hn::LoadU(d, at + i));
-    const float most = std::max(left.top[h], hn::GetLane(hn::MaxOfLanes(d, top)));
-    auto sum = hn::Zero(d), all = sum;
-    for (std::size_t i = 0; i < n; i += kHackLanes) {
-      const auto logit = hn::LoadU(d, at + i);
-      const auto weight = hn::Exp(d, hn::Sub(logit, hn::Set(d, most)));
-      hn::StoreU(weight, d, at + i);
-      sum = hn::Add(sum, weight);
-      all = hn::Add(all, logit);
+    tops[h] = hn::LoadU(d, logits + h * stride);
+    all[h] = sums[h] = hn::Zero(d);
+    for (std::size_t i = kHackLanes; i < n; i += kHackLanes) {
+      tops[h] = hn::Max(tops[h], hn::LoadU(d, logits + h * stride + i));
     }
-    keep[h] = std::exp(left.top[h] - most);
-    // Highway's Exp makes 0 of NaN, and a maximum may lose one: 0 * sum of the logits does not.
-    left.sum[h] = left.sum[h] * keep[h] + hn::GetLane(hn::SumOfLanes(d, sum)) +
-                  0 * hn::GetLane(hn::SumOfLanes(d, all));
-    left.top[h] = most;
+  }
+  HWY_ALIGN float before[4] = {}, most[4];
+  std::copy_n(left.top, Heads, before);
+  const auto top = hn::Max(CombineLanes(tops, TakeMax()), hn::Load(four, before));
+  hn::Store(top, four, most);
+  for (std::size_t h = 0; h < Heads; ++h) {
+    for (std::size_t i = 0; i < n; i += kHackLanes) {
+      const auto logit = hn::LoadU(d, logits + h * stride + i);
+      const auto weight = hn::Exp(d, hn::Sub(logit, hn::Set(d, most[h])));
+      hn::StoreU(weight, d, logits + h * stride + i);
+      sums[h] = hn::Add(sums[h], weight);
+      all[h] = hn::Add(all[h], logit);
+    }
+  }
+  hn::Store(hn::Exp(four, hn::Sub(hn::Load(four, before), top)), four, keep);
+  // Highway's Exp makes 0 of NaN, and a maximum may lose one: 0 * sum of the logits does not.
+  HWY_ALIGN float more[4];
+  hn::Store(hn::MulAdd(CombineLanes(all, TakeSum()), hn::Zero(four), CombineLanes(sums, TakeSum())),
+            four, more);
+  for (std::size_t h = 0; h < Heads; ++h) {
+    left.sum[h] = left.sum[h] * keep[h] + more[h];
+    left.top[h] = most[h];
   }
 }
 
+// Asks for the bytes that are needed next, while this part is computed.
+HWY_INLINE void Ask(const std::byte* from, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += kHackUnit) hwy::Prefetch(from + i);
+}
+
+// IntegerProduct or DequantisedProduct of one number of bits and heads.
+using ProductOfHeads = void (*)(const Square&, const float* x, std::size_t x_stride,
+                                const float* keep, float* out, std::size_t stride);
+template <std::size_t Heads>
+ProductOfHeads IntegerOf(std::size_t bits) {
+  return bits == 2   ? IntegerProduct<2, Heads>
+         : bits == 4 ? IntegerProduct<4, Heads>
+                     : IntegerProduct<8, Heads>;
+}
+template <std::size_t Heads>
+ProductOfHeads DequantisedOf(std::size_t bits) {
+  return bits == 2   ? DequantisedProduct<2, Heads>
+         : bits == 4 ? DequantisedProduct<4, Heads>
+                     : DequantisedProduct<8, Heads>;
+}
+
 // The quantised partition at `at`.
-template <bool Integer, int Bits, std::size_t Heads>
-HWY_INLINE void AddPart(const HackLayout& layout, const std::byte* at, const float* query,
-                        const Left& left) {
+template <std::size_t Heads>
+HWY_INLINE void AddPart(const HackLayout& layout, ProductOfHeads product, const std::byte* at,
+                        const std::byte* next, const float* query, const Left& left) {
   const std::size_t n = layout.partition, dim = layout.head_dim;
+  const std::size_t ahead = layout.quantised_head / (2 * layout.groups);
   HWY_ALIGN float logits[Heads][kHackMost];
   std::memset(logits, 0, sizeof logits);
-  float keep[Heads];
-  std::fill_n(keep, Heads, 1.0f);
-  const auto product = [&](std::size_t group, bool keys, const float* x, std::size_t x_stride,
-                           float* out, std::size_t stride) HWY_ATTR {
-    const std::byte* half = at + (keys ? 0 : layout.values);
-    const Square square{reinterpret_cast<const std::uint8_t*>(half + group * layout.square),
-                        reinterpret_cast<Bf16Pointer>(half + layout.mins) + group * n,
-                        reinterpret_cast<Bf16Pointer>(half + layout.scales) + group * n,
-                        half + layout.sums + group * n * layout.sum_bytes,
-                        n,
-                        layout.tile_bytes(),
-                        layout.sum_bytes};
-    if constexpr (Integer) {
-      IntegerProduct<Bits, Heads>(square, x, x_stride, keep, out, stride);
-    } else {
-      DequantisedProduct<Bits, Heads>(square, x, x_stride, keep, out, stride);
-    }
+  HWY_ALIGN float keep[4] = {1, 1, 1, 1};
+  const auto square = [&](std::size_t group, std::size_t half) {
+    const std::byte* from = at + half;
+    return Square{reinterpret_cast<const std::uint8_t*>(from + group * layout.square),
+                  reinterpret_cast<Bf16Pointer>(from + layout.mins) + group * n,
+                  reinterpret_cast<Bf16Pointer>(from + layout.scales) + group * n,
+                  from + layout.sums + group * n * layout.sum_bytes,
+                  n,
+                  layout.tile_bytes(),
+                  layout.sum_bytes};
   };
   for (std::size_t group = 0; group < layout.groups; ++group) {
-    product(group, true, query + group * n, dim, logits[0], kHackMost);
+    Ask(next + group * ahead, ahead);
+    product(square(group, 0), query + group * n, dim, keep, logits[0], kHackMost);
   }
   Weigh<Heads>(logits[0], kHackMost, n, left, keep);
   for (std::size_t group = 0; group < layout.groups; ++group) {
-    product(group, false, logits[0], kHackMost, left.values + group * n, dim);
+    Ask(next + (layout.groups + group) * ahead, ahead);
+    product(square(group, layout.values), logits[0], kHackMost, keep, left.values + group * n, dim);
   }
 }
 
@@ -231,11 +260,12 @@ HWY_INLINE void WithHeads(std::size_t heads, const Body& body) {
   }
 }
 
-template <bool Integer, int Bits, class T>
+template <class T>
 class Attention {
  public:
-  Attention(const HackAttention& args, Cpu& cpu)
+  Attention(const HackAttention& args, bool integer, Cpu& cpu)
       : args_(args),
+        integer_(integer),
         cpu_(cpu),
         layout_(args.shape),
         query_heads_(Size(args.query_heads)),
@@ -250,7 +280,7 @@ class Attention {
     task_heads_ = rows >= 4 * Size(cpu.threads()) ? layout_.kv_heads : 1;
     left_floats_ = 2 + layout_.head_dim;
     const std::size_t left = rows * query_heads_ * left_floats_;
-    const std::size_t work = Size(cpu.threads()) * group_ * layout_.head_dim;
+    const std::size_t work = Size(cpu.threads()) * query_heads_ * layout_.head_dim;
     left_ = static_cast<float*>(cpu.scratch((left + work) * sizeof(float)));
     work_ = left_ + left;
   }
@@ -296,24 +326,40 @@ class Attention {
     const auto* store = static_cast<const std::byte*>(args_.store) + s * sequence_bytes_;
     const std::size_t dim = layout_.head_dim, first = split * split_parts_;
     const std::size_t last = std::min(parts(s), first + split_parts_);
-    float* query = work_ + worker * group_ * dim;
-    for (std::size_t head = first_head; head < first_head + task_heads_; ++head) {
-      const T* from = static_cast<const T*>(args_.query) + (s * query_heads_ + head * group_) * dim;
-      ToFloats(from, group_ * dim, query);
-      for (std::size_t i = 0; i < group_ * dim; ++i) query[i] *= args_.scale;
+    const std::size_t end_head = first_head + task_heads_;
+    float* query = work_ + worker * query_heads_ * dim;
+    ToFloats(static_cast<const T*>(args_.query) + (s * query_heads_ + first_head * group_) * dim,
+             task_heads_ * group_ * dim, query);
+    for (std::size_t i = 0; i < task_heads_ * group_ * dim; ++i) query[i] *= args_.scale;
+    // body(head, query, what is left, heads as a constant) for each block of query heads.
+    const auto blocks = [&](std::size_t head, const auto& body) HWY_ATTR {
       for (std::size_t h = 0, heads = 0; h < group_; h += heads) {
         heads = block(h);
+        const float* from = query + ((head - first_head) * group_ + h) * dim;
         const Left to = left(s, split, head * group_ + h, heads);
-        std::fill_n(to.top, heads, -std::numeric_limits<float>::infinity());
-        std::fill_n(to.sum, heads, 0.0f);
-        std::fill_n(to.values, heads * dim, 0.0f);
-        WithHeads(heads, [&](auto count) HWY_ATTR {
-          constexpr std::size_t kCount = decltype(count)::value;
-          if (split == 0) add_exact<kCount>(store, s, head, query + h * dim, to);
-          for (std::size_t part = first; part < last; ++part) {
-            AddPart<Integer, Bits, kCount>(layout_, store + layout_.quantised(part, head),
-                                           query + h * dim, to);
-          }
+        WithHeads(heads, [&](auto count) HWY_ATTR { body(from, to, count); });
+      }
+    };
+    for (std::size_t head = first_head; head < end_head; ++head) {
+      blocks(head, [&](const float* from, const Left& to, auto count) HWY_ATTR {
+        std::fill_n(to.top, count, -std::numeric_limits<float>::infinity());
+        std::fill_n(to.sum, count, 0.0f);
+        std::fill_n(to.values, count * dim, 0.0f);
+        if (split == 0) add_exact<count>(store, s, head, from, to);
+      });
+    }
+    for (std::size_t part = first; part < last; ++part) {
+      for (std::size_t head = first_head; head < end_head; ++head) {
+        const std::byte* at = store + layout_.quantised(part, head);
+        const bool more = head + 1 < end_head || part + 1 < last;
+        const std::byte* next = !more ? at
+                                : head + 1 < end_head
+                                    ? store + layout_.quantised(part, head + 1)
+                                    : store + layout_.quantised(part + 1, first_head);
+        blocks(head, [&](const float* from, const Left& to, auto count) HWY_ATTR {
+          const ProductOfHeads product =
+              integer_ ? IntegerOf<count>(layout_.bits) : DequantisedOf<count>(layout_.bits);
+          AddPart<count>(layout_, product, at, next, from, to);
         });
       }
     }
@@ -362,6 +408,7 @@ class Attention {
   }
 
   const HackAttention& args_;
+  bool integer_;
   Cpu& cpu_;
   HackLayout layout_;
   std::size_t query_heads_, group_, sequence_bytes_, split_parts_;
@@ -370,28 +417,12 @@ class Attention {
   float* work_ = nullptr;
 };
 
-template <bool Integer, class T>
-void AttendBits(const HackAttention& args, Cpu& cpu) {
-  switch (args.shape.bits) {
-    case 2:
-      return Attention<Integer, 2, T>(args, cpu).run();
-    case 4:
-      return Attention<Integer, 4, T>(args, cpu).run();
-    default:
-      return Attention<Integer, 8, T>(args, cpu).run();
-  }
-}
-
 void RunAppend(const HackAppend& args, Cpu& cpu) {
   args.shape.format == Format::bf16 ? Append<Bf16>(args, cpu) : Append<Fp16>(args, cpu);
 }
-void RunInteger(const HackAttention& args, Cpu& cpu) {
-  args.shape.format == Format::bf16 ? AttendBits<true, Bf16>(args, cpu)
-                                    : AttendBits<true, Fp16>(args, cpu);
-}
-void RunDequantise(const HackAttention& args, Cpu& cpu) {
-  args.shape.format == Format::bf16 ? AttendBits<false, Bf16>(args, cpu)
-                                    : AttendBits<false, Fp16>(args, cpu);
+void RunAttention(const HackAttention& args, bool integer, Cpu& cpu) {
+  args.shape.format == Format::bf16 ? Attention<Bf16>(args, integer, cpu).run()
+                                    : Attention<Fp16>(args, integer, cpu).run();
 }
 
 }  // namespace HWY_NAMESPACE
@@ -401,8 +432,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kvlane::kernels {
 HWY_EXPORT(RunAppend);
-HWY_EXPORT(RunInteger);
-HWY_EXPORT(RunDequantise);
+HWY_EXPORT(RunAttention);
 
 namespace cpu {
 
@@ -413,12 +443,12 @@ void hack_append(const HackAppend& args, Cpu& cpu) {
 
 void hack_attention(const HackAttention& args, Cpu& cpu) {
   require(problem(args));
-  if (args.sequences > 0) HWY_DYNAMIC_DISPATCH(RunInteger)(args, cpu);
+  if (args.sequences > 0) HWY_DYNAMIC_DISPATCH(RunAttention)(args, true, cpu);
 }
 
 void hack_dequantise_attention(const HackAttention& args, Cpu& cpu) {
   require(problem(args));
-  if (args.sequences > 0) HWY_DYNAMIC_DISPATCH(RunDequantise)(args, cpu);
+  if (args.sequences > 0) HWY_DYNAMIC_DISPATCH(RunAttention)(args, false, cpu);
 }
 
 }  // namespace cpu

@@ -95,8 +95,8 @@ HWY_INLINE void AddTerms(const IntVec (&unit)[Vectors], const float* const* x, s
 
 // As IntegerProduct.
 template <int Bits, std::size_t Heads>
-HWY_INLINE void DequantisedProduct(const Square& square, const float* x, std::size_t x_stride,
-                                   const float* keep, float* out, std::size_t stride) {
+HWY_NOINLINE void DequantisedProduct(const Square& square, const float* x, std::size_t x_stride,
+                                     const float* keep, float* out, std::size_t stride) {
   const Floats d;
   const Ints di;
   Values values;

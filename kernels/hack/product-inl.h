@@ -33,10 +33,68 @@ using Shorts = hn::Repartition<std::int16_t, Floats>;
 using ShortVec = hn::Vec<Shorts>;
 using Bf16Pointer = const Bf16*;
 
+using Four = hn::CappedTag<float, 4>;
+using FourVec = hn::Vec<Four>;
+
+// Lane h of the result: the lanes of rows[h] combined by op(d, a, b), for rows at and after Rows
+// anything.
+template <std::size_t Rows, class Op>
+HWY_INLINE FourVec CombineLanes(const FloatVec (&rows)[Rows], const Op& op) {
+  const Floats d;
+  const hn::Repartition<double, Floats> dd;
+  const auto a = rows[0], b = rows[Rows > 1 ? 1 : 0], c = rows[Rows > 2 ? 2 : 0],
+             e = rows[Rows > 3 ? 3 : 0];
+  const auto ab =
+      hn::BitCast(dd, op(d, hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  const auto ce =
+      hn::BitCast(dd, op(d, hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+  const auto blocks = op(d, hn::BitCast(d, hn::InterleaveLower(dd, ab, ce)),
+                         hn::BitCast(d, hn::InterleaveUpper(dd, ab, ce)));
+  const Four four;
+  if constexpr (kHackLanes == 16) {
+    const hn::Half<Floats> half;
+    const auto eight = op(half, hn::LowerHalf(half, blocks), hn::UpperHalf(half, blocks));
+    return op(four, hn::LowerHalf(four, eight), hn::UpperHalf(four, eight));
+  } else if constexpr (kHackLanes == 8) {
+    return op(four, hn::LowerHalf(four, blocks), hn::UpperHalf(four, blocks));
+  } else {
+    return blocks;
+  }
+}
+// The operations: lambdas do not inherit an instruction set.
+struct TakeMin {
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::Min(a, b);
+  }
+};
+struct TakeMax {
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::Max(a, b);
+  }
+};
+struct TakeSum {
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::Add(a, b);
+  }
+};
+
+// The lowest byte of each lane.
+HWY_INLINE void StoreLowBytes(hn::VFromD<hn::RebindToUnsigned<Floats>> v, std::int8_t* to) {
+#if HWY_TARGET <= HWY_AVX3  // Highway 1.0.3 permutes them wrongly for AVX3_DL
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(v.raw));
+#else
+  const hn::Rebind<std::uint8_t, Floats> d8;
+  hn::StoreU(hn::TruncateTo(d8, v), d8, reinterpret_cast<std::uint8_t*>(to));
+#endif
+}
+
 // Operands of one square: x ~ offset + step * u; base = sum of x * min of the codes' terms.
 struct Operands {
   HWY_ALIGN std::int8_t u[kHackHeads][kHackMost];
-  float step[kHackHeads], offset[kHackHeads], base[kHackHeads];
+  HWY_ALIGN float step[4], offset[4], base[4];
 };
 
 // x[h] + h * stride: terms of head h, without the scale of the codes, which is multiplied in here.
@@ -44,7 +102,6 @@ template <std::size_t Heads>
 HWY_INLINE void MakeOperands(const float* x, std::size_t stride, Bf16Pointer scales,
                              Bf16Pointer mins, std::size_t terms, Operands& to) {
   const Floats d;
-  const hn::Rebind<std::int8_t, Ints> d8;
   HWY_ALIGN float scaled[Heads][kHackMost];
   FloatVec low[Heads], high[Heads], base[Heads];
   for (std::size_t h = 0; h < Heads; ++h) {
@@ -63,18 +120,27 @@ HWY_INLINE void MakeOperands(const float* x, std::size_t stride, Bf16Pointer sca
       base[h] = hn::MulAdd(value, min, base[h]);
     }
   }
+  const Four four;
+  const auto lowest = CombineLanes(low, TakeMin());
+  const auto range = hn::Sub(CombineLanes(high, TakeMax()), lowest);
+  // Below 1e-30 the inverse would leave fp32; such operands are constant for all purposes.
+  const auto varies = hn::Gt(range, hn::Set(four, 1e-30f));
+  const auto step = hn::IfThenElseZero(varies, hn::Mul(range, hn::Set(four, 1 / 255.0f)));
+  const auto inverse = hn::IfThenElseZero(varies, hn::Div(hn::Set(four, 255.0f), range));
+  HWY_ALIGN float smallest[4], inverses[4];
+  hn::Store(lowest, four, smallest);
+  hn::Store(inverse, four, inverses);
+  hn::Store(step, four, to.step);
+  hn::Store(hn::MulAdd(step, hn::Set(four, 128.0f), lowest), four, to.offset);
+  hn::Store(CombineLanes(base, TakeSum()), four, to.base);
+  const hn::RebindToUnsigned<Floats> du;
   for (std::size_t h = 0; h < Heads; ++h) {
-    const float smallest = hn::GetLane(hn::MinOfLanes(d, low[h]));
-    const float range = hn::GetLane(hn::MaxOfLanes(d, high[h])) - smallest;
-    // Below 1e-30 the inverse would leave fp32; such operands are constant for all purposes.
-    const float inverse = range > 1e-30f ? 255 / range : 0;
-    to.step[h] = range > 1e-30f ? range / 255 : 0;
-    to.offset[h] = smallest + 128 * to.step[h];
-    to.base[h] = hn::GetLane(hn::SumOfLanes(d, base[h]));
+    const auto least = hn::Set(d, smallest[h]), factor = hn::Set(d, inverses[h]);
     for (std::size_t i = 0; i < terms; i += kHackLanes) {
-      const auto above = hn::Sub(hn::Load(d, scaled[h] + i), hn::Set(d, smallest));
-      const auto u = hn::MulAdd(above, hn::Set(d, inverse), hn::Set(d, -128.0f));
-      hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(u)), d8, to.u[h] + i);
+      // Next to 1.5 * 2^23 floats are integers, whose lowest byte is that of the float.
+      const auto above = hn::Sub(hn::Load(d, scaled[h] + i), least);
+      const auto u = hn::MulAdd(above, factor, hn::Set(d, 0x1.8p23f - 128));
+      StoreLowBytes(hn::BitCast(du, u), to.u[h] + i);
     }
   }
 }
@@ -244,8 +310,8 @@ struct Square {
 // h
 // * stride.
 template <int Bits, std::size_t Heads>
-HWY_INLINE void IntegerProduct(const Square& square, const float* x, std::size_t x_stride,
-                               const float* keep, float* out, std::size_t stride) {
+HWY_NOINLINE void IntegerProduct(const Square& square, const float* x, std::size_t x_stride,
+                                 const float* keep, float* out, std::size_t stride) {
   const Floats d;
   Operands operands;
   MakeOperands<Heads>(x, x_stride, square.scales, square.mins, square.partition, operands);
