@@ -46,8 +46,8 @@ std::size_t hack_sent_bytes(const HackShape& shape, int tokens);
 // Adds tokens [first, first + tokens) of one layer to `store`: quantises the partitions that become
 // whole, keeps the rest in 16 bit. Every backend writes the same bytes: a code is
 // clamp(round_to_even((x - min) / scale)) in IEEE fp32, scale = round_up((max - min) / (2^bits -
-// 1)). Values of a partition that share a scale become NaN (min NaN, scale and codes 0) where one
-// of them is NaN or infinite, or where their range is beyond bf16.
+// 1)). Values that share a scale become NaN (min NaN, scale and codes 0) where one of them is NaN
+// or infinite, or where their range is beyond fp32.
 struct HackAppend {
   HackShape shape;
   int sequences = 0;
