@@ -1,9 +1,8 @@
 // One new query a sequence over rows of KV, on the CPU: what decode and sparse attention share. The
-// rows of a (sequence, kv head) are cut into chunks of kChunk tokens, whatever the number of
-// threads, so that a result does not depend on it; a chunk leaves maximum, sum and weighted values
-// of a softmax that is not yet divided (Milakov & Gimelshein, arXiv 1805.02867), then chunks are
-// merged. All query heads of a group share one reading of a row, and while a tile is computed the
-// next one is prefetched.
+// rows of a sequence are cut into chunks, whatever the number of threads, so that a result does not
+// depend on it; a chunk leaves maximum, sum and weighted values of a softmax that is not yet
+// divided (Milakov & Gimelshein, arXiv 1805.02867), then chunks are merged. All query heads of a
+// group share one reading of a row.
 //
 // For a file that Highway compiles once per instruction set, as simd-inl.h.
 
@@ -27,8 +26,9 @@ HWY_BEFORE_NAMESPACE();
 namespace kvlane::kernels {
 namespace HWY_NAMESPACE {
 
-inline constexpr std::size_t kAttendTile = 32;     // rows whose logits are computed together
-inline constexpr std::size_t kAttendChunk = 1024;  // rows of one task
+inline constexpr std::size_t kAttendTile = 16;    // rows whose logits are computed together
+inline constexpr std::size_t kAttendChunk = 256;  // rows of each head in one task
+inline constexpr std::size_t kAttendAhead = 1;    // tiles that are prefetched
 
 struct AttendShape {
   std::size_t sequences, kv_heads, group, head_dim;
@@ -59,10 +59,13 @@ HWY_INLINE void SumFour(FloatVec a, FloatVec b, FloatVec c, FloatVec d, float* t
   }
 }
 
+// On its way into a cache while this is computed.
+HWY_INLINE void Fetch(const void* line) { __builtin_prefetch(line); }
+
 // Logits of `Heads` queries against four rows.
 template <std::size_t Heads, class T>
-HWY_INLINE void FourLogits(const T* const* rows, const float* query, std::size_t head_dim,
-                           float* logits) {
+HWY_INLINE void FourLogits(const T* const* rows, const T* const* ahead, const float* query,
+                           std::size_t head_dim, float* logits) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   FloatVec sum[Heads][4];
@@ -72,6 +75,9 @@ HWY_INLINE void FourLogits(const T* const* rows, const float* query, std::size_t
   for (std::size_t i = 0; i < head_dim; i += lanes) {
     FloatVec key[4];
     for (std::size_t t = 0; t < 4; ++t) key[t] = LoadFloats(d, rows[t] + i);
+    if (ahead != nullptr && i * sizeof(T) % 64 == 0) {
+      for (std::size_t t = 0; t < 4; ++t) Fetch(ahead[t] + i);
+    }
     for (std::size_t h = 0; h < Heads; ++h) {
       const auto q = hn::LoadU(d, query + h * head_dim + i);
       for (std::size_t t = 0; t < 4; ++t) sum[h][t] = hn::MulAdd(q, key[t], sum[h][t]);
@@ -84,8 +90,9 @@ HWY_INLINE void FourLogits(const T* const* rows, const float* query, std::size_t
 
 // values[h] = values[h] * keep[h] + sum over rows of weights[h][row] * V[row].
 template <std::size_t Heads, class T>
-HWY_INLINE void AddValues(const T* const* rows, std::size_t n, const float* weights,
-                          const float* keep, std::size_t head_dim, float* values) {
+HWY_INLINE void AddValues(const T* const* rows, const T* const* ahead, std::size_t n,
+                          const float* weights, const float* keep, std::size_t head_dim,
+                          float* values) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t i = 0; i < head_dim; i += lanes) {
@@ -93,8 +100,10 @@ HWY_INLINE void AddValues(const T* const* rows, std::size_t n, const float* weig
     for (std::size_t h = 0; h < Heads; ++h) {
       sum[h] = hn::Mul(hn::LoadU(d, values + h * head_dim + i), hn::Set(d, keep[h]));
     }
+    const bool fetch = ahead != nullptr && i * sizeof(T) % 64 == 0;
     for (std::size_t t = 0; t < n; ++t) {
       const auto value = LoadFloats(d, rows[t] + head_dim + i);
+      if (fetch) Fetch(ahead[t] + head_dim + i);
       for (std::size_t h = 0; h < Heads; ++h) {
         const float weight = weights[h * kAttendTile + t];
         sum[h] = hn::MulAdd(hn::Set(d, weight), value, sum[h]);
@@ -115,103 +124,129 @@ HWY_INLINE void OverHeads(std::size_t group, Four&& four, Two&& two, One&& one) 
   if (h < group) one(h);
 }
 
-// What a chunk leaves: top and sum of each head, then its values.
+// What a chunk leaves a kv head: top and sum of each query head, then their values.
 HWY_INLINE std::size_t ChunkFloats(const AttendShape& shape) {
   return shape.group * (shape.head_dim + 2);
 }
 
-// One chunk of one kv head: `fill(first, n, rows)` names the rows. `work`: group * (head_dim +
-// kAttendTile + 1) floats.
-template <class T, class Fill>
-HWY_INLINE void AttendChunk(const AttendShape& shape, const T* query, std::size_t first,
-                            std::size_t last, const Fill& fill, float* work, float* left) {
+// Logits of a tile, already computed, into weights; updates top and sum, `keep` is what values so
+// far are multiplied by.
+HWY_INLINE void WeighTile(float* logits, std::size_t n, float soft_cap, float& top, float& sum,
+                          float& keep) {
   const Floats d;
-  const std::size_t lanes = hn::Lanes(d), group = shape.group, head_dim = shape.head_dim;
-  float* top = left;
-  float* sum = left + group;
-  float* values = left + 2 * group;
-  float* scaled = work;
-  float* logits = scaled + group * head_dim;
-  float* keep = logits + group * kAttendTile;
-  ToFloats(query, group * head_dim, scaled);
-  for (std::size_t i = 0; i < group * head_dim; ++i) scaled[i] *= shape.scale;
+  const std::size_t lanes = hn::Lanes(d);
   const float lowest = -std::numeric_limits<float>::infinity();
-  std::fill_n(top, group, lowest);
-  std::fill_n(sum, group, 0.0f);
-  std::fill_n(values, group * head_dim, 0.0f);
+  for (std::size_t t = n; t % lanes != 0; ++t) logits[t] = lowest;
+  auto largest = hn::Set(d, lowest);
+  for (std::size_t t = 0; t < n; t += lanes) {
+    auto x = hn::LoadU(d, logits + t);
+    if (soft_cap > 0) {
+      x = hn::IfThenElse(hn::FirstN(d, n - t), SoftCap(d, x, soft_cap), x);
+      hn::StoreU(x, d, logits + t);
+    }
+    largest = hn::Max(largest, x);
+  }
+  const float before = top;
+  top = std::max(before, hn::GetLane(hn::MaxOfLanes(d, largest)));
+  // Where every logit so far is -infinity, 0 stands for the maximum: all weights are 0.
+  const float base = top == lowest ? 0 : top;
+  keep = before == lowest ? 0 : std::exp(before - base);
+  auto added = hn::Zero(d);
+  for (std::size_t t = 0; t < n; t += lanes) {
+    const auto weight = ExpOrNaN(d, hn::Sub(hn::LoadU(d, logits + t), hn::Set(d, base)));
+    hn::StoreU(weight, d, logits + t);
+    added = hn::Add(added, weight);
+  }
+  sum = sum * keep + hn::GetLane(hn::SumOfLanes(d, added));
+}
 
-  const T* rows[2][kAttendTile + 4];
-  std::size_t n = std::min(kAttendTile, last - first);
-  fill(first, n, rows[0]);
-  int now = 0;
-  const std::size_t row_bytes = 2 * head_dim * sizeof(T);
-  for (std::size_t at = first; at < last; now ^= 1) {
-    const T** here = rows[now];
-    const T** next = rows[now ^ 1];
-    for (std::size_t t = n; t % 4 != 0; ++t) here[t] = here[n - 1];  // read again, not counted
-    const std::size_t follow = std::min(kAttendTile, last - (at + n));
-    if (follow > 0) fill(at + n, follow, next);
-    for (std::size_t t = 0; t < n; t += 4) {
-      for (std::size_t ahead = t; ahead < std::min(t + 4, follow); ++ahead) {
-        const char* line = reinterpret_cast<const char*>(next[ahead]);
-        for (std::size_t byte = 0; byte < row_bytes; byte += 64) __builtin_prefetch(line + byte);
-      }
-      const auto of = [&](std::size_t h) { return logits + h * kAttendTile + t; };
-      OverHeads(
-          group,
-          [&](std::size_t h) { FourLogits<4>(here + t, scaled + h * head_dim, head_dim, of(h)); },
-          [&](std::size_t h) { FourLogits<2>(here + t, scaled + h * head_dim, head_dim, of(h)); },
-          [&](std::size_t h) { FourLogits<1>(here + t, scaled + h * head_dim, head_dim, of(h)); });
-    }
-    for (std::size_t h = 0; h < group; ++h) {
-      float* row = logits + h * kAttendTile;
-      for (std::size_t t = n; t < kAttendTile; ++t) row[t] = lowest;
-      auto largest = hn::Set(d, lowest);
-      for (std::size_t t = 0; t < kAttendTile; t += lanes) {
-        auto x = hn::LoadU(d, row + t);
-        if (shape.soft_cap > 0 && t < n) {
-          x = hn::IfThenElse(hn::FirstN(d, n - t), SoftCap(d, x, shape.soft_cap), x);
-          hn::StoreU(x, d, row + t);
-        }
-        largest = hn::Max(largest, x);
-      }
-      const float before = top[h];
-      const float after = std::max(before, hn::GetLane(hn::MaxOfLanes(d, largest)));
-      // Where every logit so far is -infinity, 0 stands for the maximum: all weights are 0.
-      const float base = after == lowest ? 0 : after;
-      keep[h] = before == lowest ? 0 : std::exp(before - base);
-      auto added = hn::Zero(d);
-      for (std::size_t t = 0; t < kAttendTile; t += lanes) {
-        const auto weight = ExpOrNaN(d, hn::Sub(hn::LoadU(d, row + t), hn::Set(d, base)));
-        hn::StoreU(weight, d, row + t);
-        added = hn::Add(added, weight);
-      }
-      top[h] = after;
-      sum[h] = sum[h] * keep[h] + hn::GetLane(hn::SumOfLanes(d, added));
-    }
-    const auto values_of = [&](std::size_t h) { return values + h * head_dim; };
-    const auto weights_of = [&](std::size_t h) { return logits + h * kAttendTile; };
+// One tile of one kv head. rows[n ... ] is filled up to a multiple of four.
+template <class T>
+HWY_INLINE void AttendTile(const AttendShape& shape, const T* const* rows, const T* const* ahead,
+                           std::size_t n, const float* scaled, float* logits, float* keep,
+                           float* left) {
+  const std::size_t group = shape.group, head_dim = shape.head_dim;
+  float* values = left + 2 * group;
+  for (std::size_t t = 0; t < n; t += 4) {
+    const auto of = [&](std::size_t h) { return logits + h * kAttendTile + t; };
+    const auto query = [&](std::size_t h) { return scaled + h * head_dim; };
     OverHeads(
         group,
         [&](std::size_t h) {
-          AddValues<4>(here, n, weights_of(h), keep + h, head_dim, values_of(h));
+          FourLogits<4>(rows + t, h == 0 ? ahead + t : nullptr, query(h), head_dim, of(h));
         },
         [&](std::size_t h) {
-          AddValues<2>(here, n, weights_of(h), keep + h, head_dim, values_of(h));
+          FourLogits<2>(rows + t, h == 0 ? ahead + t : nullptr, query(h), head_dim, of(h));
         },
         [&](std::size_t h) {
-          AddValues<1>(here, n, weights_of(h), keep + h, head_dim, values_of(h));
+          FourLogits<1>(rows + t, h == 0 ? ahead + t : nullptr, query(h), head_dim, of(h));
         });
-    at += n;
-    n = follow;
+  }
+  for (std::size_t h = 0; h < group; ++h) {
+    WeighTile(logits + h * kAttendTile, n, shape.soft_cap, left[h], left[group + h], keep[h]);
+  }
+  const auto weights = [&](std::size_t h) { return logits + h * kAttendTile; };
+  const auto of = [&](std::size_t h) { return values + h * head_dim; };
+  OverHeads(
+      group,
+      [&](std::size_t h) {
+        AddValues<4>(rows, h == 0 ? ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
+      },
+      [&](std::size_t h) {
+        AddValues<2>(rows, h == 0 ? ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
+      },
+      [&](std::size_t h) {
+        AddValues<1>(rows, h == 0 ? ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
+      });
+}
+
+// Rows [first, first + kAttendChunk) of every kv head of a sequence, a tile of each head in turn:
+// so a block-major cache is read from front to end. rows_of(head) counts rows, fill(head, first,
+// n, rows) names some. `work`: AttendWork(shape) floats.
+template <class T, class Rows, class Fill>
+HWY_INLINE void AttendChunk(const AttendShape& shape, const T* query, std::size_t first,
+                            const Rows& rows_of, const Fill& fill, float* work, float* left) {
+  const std::size_t group = shape.group, head_dim = shape.head_dim, heads = shape.kv_heads;
+  float* logits = work;
+  float* keep = logits + group * kAttendTile;
+  float* scaled = keep + group;
+  ToFloats(query, heads * group * head_dim, scaled);
+  for (std::size_t i = 0; i < heads * group * head_dim; ++i) scaled[i] *= shape.scale;
+  for (std::size_t h = 0; h < heads; ++h) {
+    float* of = left + h * ChunkFloats(shape);
+    std::fill_n(of, group, -std::numeric_limits<float>::infinity());
+    std::fill_n(of + group, group * (head_dim + 1), 0.0f);
+  }
+  // Item i is tile i / heads of head i % heads; those ahead are on their way into a cache.
+  const std::size_t items = kAttendChunk / kAttendTile * heads;
+  const T* ring[kAttendAhead + 1][kAttendTile] = {};
+  std::size_t counts[kAttendAhead + 1];
+  const auto name = [&](std::size_t item) {
+    const std::size_t head = item % heads, at = first + item / heads * kAttendTile;
+    const std::size_t rows = item < items ? rows_of(head) : 0;
+    const std::size_t n = at < rows ? std::min(kAttendTile, rows - at) : 0;
+    const std::size_t slot = item % (kAttendAhead + 1);
+    counts[slot] = n;
+    if (n == 0) return;
+    fill(head, at, n, ring[slot]);
+    for (std::size_t t = n; t < kAttendTile; ++t) ring[slot][t] = ring[slot][n - 1];
+  };
+  for (std::size_t item = 0; item < kAttendAhead; ++item) name(item);
+  for (std::size_t item = 0; item < items; ++item) {
+    name(item + kAttendAhead);
+    const std::size_t slot = item % (kAttendAhead + 1), head = item % heads;
+    if (counts[slot] == 0) continue;
+    // Where a head has no more rows the old pointers are fetched again: harmless.
+    AttendTile(shape, ring[slot], ring[(item + kAttendAhead) % (kAttendAhead + 1)], counts[slot],
+               scaled + head * group * head_dim, logits, keep, left + head * ChunkFloats(shape));
   }
 }
 
 // The chunks of one kv head put together. No chunks: 0.
 template <class T>
-HWY_INLINE void MergeChunks(const AttendShape& shape, const float* left, std::size_t chunks,
-                            float* work, T* out) {
-  const std::size_t group = shape.group, head_dim = shape.head_dim, step = ChunkFloats(shape);
+HWY_INLINE void MergeChunks(const AttendShape& shape, const float* left, std::size_t step,
+                            std::size_t chunks, float* work, T* out) {
+  const std::size_t group = shape.group, head_dim = shape.head_dim;
   const float lowest = -std::numeric_limits<float>::infinity();
   for (std::size_t h = 0; h < group; ++h) {
     float top = lowest, sum = 0;
@@ -236,32 +271,32 @@ HWY_INLINE void MergeChunks(const AttendShape& shape, const float* left, std::si
 template <class T, class Rows, class Fill>
 void AttendAll(const AttendShape& shape, const T* query, T* out, std::size_t most_rows,
                const Rows& rows_of, const Fill& fill, Cpu& cpu) {
-  const std::size_t pairs = shape.sequences * shape.kv_heads;
+  const std::size_t heads = shape.kv_heads, group_floats = shape.group * shape.head_dim;
   const std::size_t chunks = (most_rows + kAttendChunk - 1) / kAttendChunk;
-  const std::size_t step = ChunkFloats(shape), group_floats = shape.group * shape.head_dim;
-  const std::size_t work = shape.group * (shape.head_dim + kAttendTile + 1);
+  const std::size_t step = heads * ChunkFloats(shape);
+  const std::size_t work = shape.group * (kAttendTile + 1) + heads * group_floats;
   const std::size_t work_step = (work + 15) / 16 * 16;
-  auto* memory = static_cast<float*>(
-      cpu.scratch((static_cast<std::size_t>(cpu.threads()) * work_step + pairs * chunks * step) *
-                  sizeof(float)));
-  float* left = memory + static_cast<std::size_t>(cpu.threads()) * work_step;
+  const std::size_t works = static_cast<std::size_t>(cpu.threads()) * work_step;
+  auto* memory =
+      static_cast<float*>(cpu.scratch((works + shape.sequences * chunks * step) * sizeof(float)));
+  float* left = memory + works;
   const auto mine = [&](int worker) {
     return memory + static_cast<std::size_t>(worker) * work_step;
   };
-  cpu.parallel_for(pairs * chunks, [&](std::size_t task, int worker) {
-    const std::size_t pair = task / chunks, first = task % chunks * kAttendChunk;
-    const std::size_t rows = rows_of(pair / shape.kv_heads, pair % shape.kv_heads);
-    if (first >= rows) return;
+  cpu.parallel_for(shape.sequences * chunks, [&](std::size_t task, int worker) {
+    const std::size_t sequence = task / chunks;
     AttendChunk<T>(
-        shape, query + pair * group_floats, first, std::min(rows, first + kAttendChunk),
-        [&](std::size_t from, std::size_t n, const T** to) {
-          fill(pair / shape.kv_heads, pair % shape.kv_heads, from, n, to);
+        shape, query + sequence * heads * group_floats, task % chunks * kAttendChunk,
+        [&](std::size_t head) { return rows_of(sequence, head); },
+        [&](std::size_t head, std::size_t first, std::size_t n, const T** to) {
+          fill(sequence, head, first, n, to);
         },
         mine(worker), left + task * step);
   });
-  cpu.parallel_for(pairs, [&](std::size_t pair, int worker) {
-    const std::size_t rows = rows_of(pair / shape.kv_heads, pair % shape.kv_heads);
-    MergeChunks(shape, left + pair * chunks * step, (rows + kAttendChunk - 1) / kAttendChunk,
+  cpu.parallel_for(shape.sequences * heads, [&](std::size_t pair, int worker) {
+    const std::size_t sequence = pair / heads, head = pair % heads;
+    const std::size_t count = (rows_of(sequence, head) + kAttendChunk - 1) / kAttendChunk;
+    MergeChunks(shape, left + sequence * chunks * step + head * ChunkFloats(shape), step, count,
                 mine(worker), out + pair * group_floats);
   });
 }
