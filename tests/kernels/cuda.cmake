@@ -103,7 +103,8 @@ endfunction()
 function(cuda_host_program variant target sources)
   foreach(source ${sources})
     if(source MATCHES "\\.cu$")
-      set_source_files_properties(${source} PROPERTIES LANGUAGE CXX)
+      # -Wsign-conversion: g++ warns of every array whose extent is an int template argument.
+      set_source_files_properties(${source} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS -Wno-sign-conversion)
     endif()
   endforeach()
   if(variant STREQUAL "msan")
@@ -175,6 +176,10 @@ endfunction()
 
 kvlane_add_cuda_host_test(executor HOST_ONLY SOURCES kernels/cuda_executor.cpp kernels/cuda_matrix.cpp)
 kvlane_add_cuda_host_test(topk SOURCES kernels/cuda_topk.cpp ../kernels/topk/cuda.cu)
+kvlane_add_cuda_host_test(attention SOURCES kernels/cuda_attention.cpp
+  ../kernels/common/cuda_attend.cu ../kernels/decode_attention/cuda.cu ../kernels/sparse_attention/cuda.cu
+  ../kernels/decode_attention/kernel.cpp ../kernels/decode_attention/ref.cpp
+  ../kernels/sparse_attention/kernel.cpp ../kernels/sparse_attention/ref.cpp ../kernels/common/kv_cache.cpp)
 
 # Faults planted in small kernels: each is caught by the detector that the table names, with words that name the
 # place; the sound versions pass under all of them. A detector is believed once it has failed something.
