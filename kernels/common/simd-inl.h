@@ -40,9 +40,22 @@ HWY_INLINE hn::Vec<D> LoadFloats(D d, const Bf16* from) {
   const auto bits = hn::LoadU(dh, reinterpret_cast<const std::uint16_t*>(from));
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
 }
+// Where the instruction set converts halves itself. Elsewhere Highway 1.0 does not keep infinities
+// and subnormals: one at a time then.
+#if HWY_TARGET == HWY_SSSE3 || HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+inline constexpr bool kConvertsHalves = false;
+#else
+inline constexpr bool kConvertsHalves = true;
+#endif
 template <class D>
 HWY_INLINE hn::Vec<D> LoadFloats(D d, const Fp16* from) {
-  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
+  if constexpr (kConvertsHalves) {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
+  } else {
+    float lanes[hn::MaxLanes(d)];
+    for (std::size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = load(from, Format::fp16, i);
+    return hn::LoadU(d, lanes);
+  }
 }
 
 template <class D>
@@ -64,8 +77,14 @@ HWY_INLINE void StoreFloats([[maybe_unused]] D d, hn::Vec<D> v, Bf16* to) {
 }
 template <class D>
 HWY_INLINE void StoreFloats([[maybe_unused]] D d, hn::Vec<D> v, Fp16* to) {
-  const hn::Rebind<hwy::float16_t, D> dh;
-  hn::StoreU(hn::DemoteTo(dh, v), dh, to);
+  if constexpr (kConvertsHalves) {
+    const hn::Rebind<hwy::float16_t, D> dh;
+    hn::StoreU(hn::DemoteTo(dh, v), dh, to);
+  } else {
+    float lanes[hn::MaxLanes(d)];
+    hn::StoreU(v, d, lanes);
+    for (std::size_t i = 0; i < hn::Lanes(d); ++i) store(to, Format::fp16, i, lanes[i]);
+  }
 }
 
 // e^x; NaN stays NaN (Highway's own makes it 0). Below -104 it is 0.

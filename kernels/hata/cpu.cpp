@@ -89,7 +89,6 @@ HWY_INLINE void Score(const HataCode* query, std::size_t group, const HataCode* 
   const hn::Rebind<std::uint32_t, decltype(d)> du32;
   const hn::Rebind<std::int32_t, decltype(d)> di32;
   const hn::Rebind<float, decltype(d)> df;
-  const hn::Rebind<hwy::float16_t, decltype(d)> dh;
   const std::size_t lanes = hn::Lanes(d);
   const auto all = hn::Set(df, static_cast<float>(group));
   std::size_t i = 0;
@@ -105,8 +104,7 @@ HWY_INLINE void Score(const HataCode* query, std::size_t group, const HataCode* 
     const auto count = hn::ConvertTo(df, hn::BitCast(di32, hn::TruncateTo(du32, distance)));
     auto score = hn::NegMulAdd(count, hn::Set(df, 1.0f / 64), all);  // exact: a multiple of 1/64
     if (norms != nullptr) {
-      const auto norm =
-          hn::PromoteTo(df, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(norms + i)));
+      const auto norm = LoadFloats(df, reinterpret_cast<const Fp16*>(norms + i));
       score = hn::Mul(score, norm);
     }
     hn::StoreU(score, df, scores + i);

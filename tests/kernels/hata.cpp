@@ -96,7 +96,11 @@ TEST_CASE("scores are the reference's bit for bit, and no other place is written
       }
       std::vector<std::uint16_t> norms(keys);
       for (std::uint16_t& norm : norms) norm = to_fp16(std::fabs(random.normal()) * 10);
-      if (with_norms) norms.back() = 0x7e00;  // NaN
+      if (with_norms) {
+        norms[keys - 1] = 0x7e00;                             // NaN
+        norms[static_cast<std::size_t>(width) * 4 + 1] = 3;   // subnormal
+        norms[static_cast<std::size_t>(width) * 4] = 0x7c00;  // infinity
+      }
       Buffer expected(keys * 4);
       HataScore args{3,
                      kv_heads * group,

@@ -1,0 +1,1 @@
+kvlane_add_test(kernel_common LABEL kernels threads SOURCES common.cpp DEPENDS kernel_common)
