@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/common/cuda_budget.h"
 #include "kernels/common/cuda_stream.h"
 #include "kernels/common/kv_cache.h"
 
@@ -30,13 +31,6 @@ const char* problem(const Attend& args);  // of its shape
 std::size_t attend_workspace(const Attend& args);
 void attend(const Attend& args, Workspace workspace, Stream stream);
 
-// What the kernels ask of a multiprocessor; a test holds it against cuda_occupancy.h.
-struct Budget {
-  int threads;               // of a block
-  int blocks;                // resident, what __launch_bounds__ makes the compiler keep to
-  std::size_t shared_bytes;  // of a block
-  int bytes_in_flight;       // of a thread: asked for before the first is used
-};
 // head_dim 64, 128 or 256; heads 4 or 8.
 Budget attend_budget(int head_dim, int heads);
 

@@ -398,4 +398,10 @@ void topk(const TopK& args, Workspace workspace, Stream stream) {
   launch({grid, kThreads, 0, stream}, topk_split_write, args, split);
 }
 
+Budget topk_budget() {
+  // The row kernel has the most: bins, sums of warps and tiles, the choice.
+  return Budget{kThreads, kBlocksAnSm,
+                sizeof(unsigned) * (kBins + kWarps + 2 * kWarp) + sizeof(Choice), kLoads * 16};
+}
+
 }  // namespace kvlane::kernels::cuda

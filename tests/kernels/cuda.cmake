@@ -180,6 +180,9 @@ kvlane_add_cuda_host_test(attention SOURCES kernels/cuda_attention.cpp
   ../kernels/common/cuda_attend.cu ../kernels/decode_attention/cuda.cu ../kernels/sparse_attention/cuda.cu
   ../kernels/decode_attention/kernel.cpp ../kernels/decode_attention/ref.cpp
   ../kernels/sparse_attention/kernel.cpp ../kernels/sparse_attention/ref.cpp ../kernels/common/kv_cache.cpp)
+# Kernels state their budgets in cuda.h; every .cu that does is listed here.
+kvlane_add_cuda_host_test(occupancy HOST_ONLY VARIANTS plain SOURCES kernels/cuda_occupancy.cpp
+  ../kernels/topk/cuda.cu ../kernels/common/cuda_attend.cu)
 
 # Faults planted in small kernels: each is caught by the detector that the table names, with words that name the
 # place; the sound versions pass under all of them. A detector is believed once it has failed something.
