@@ -108,7 +108,16 @@ class MachineFitter {
   }
 
   MachineFit run() {
-    for (const FitRule& rule : fit_rules(samples_)) fit(rule);
+    for (const FitRule& rule : fit_rules(samples_)) {
+      const GpuSpec before = plain_;
+      try {
+        fit(rule);
+      } catch (const FitError& error) {
+        if (!options_.lenient) throw;
+        plain_ = before;
+        failed_[rule.kernel] = error.what();
+      }
+    }
     for (auto& [kernel, open] : open_) state(kernel, open);
     note_left_out();
     return std::move(result_);
@@ -209,11 +218,12 @@ class MachineFitter {
     }
     for (std::size_t i = 0; i < constants.size(); ++i) {
       const Constant& constant = constants[i];
-      const bool none = solution.at_low[i] && constant.may_vanish;
+      const bool none =
+          (solution.at_low[i] && constant.may_vanish) || (solution.at_high[i] && constant.may_hide);
       const double value = none ? 0 : rounded(solution.values[i], constant.unit);
       constant.in(plain_) = value;
       report.constants.push_back({constant.key, value, constant.unit});
-      if ((solution.at_low[i] && !none) || solution.at_high[i]) {
+      if ((solution.at_low[i] || solution.at_high[i]) && !none) {
         report.warnings.push_back(
             fmt::format("{} is at its bound, {}", constant.key, value_text(value, constant.unit)));
       }
@@ -237,6 +247,10 @@ class MachineFitter {
                                         [&](const Constant& c) { return c.key == constant.key; });
       if (searched) {
         constant.in(result_.gpu) = constant.in(plain_);
+        // The file does not name a cost that is not there.
+        const bool optional =
+            constant.may_hide || constant.key == "kernel_costs." + rule.kernel + ".item";
+        if (optional && constant.in(plain_) == 0) continue;
         result_.gpu.source[constant.key] = trust;
         result_.gpu.source_text[constant.key] = text;
       } else if (constant.key == "prefix_ec") {
@@ -279,9 +293,12 @@ class MachineFitter {
           std::any_of(result_.kernels.begin(), result_.kernels.end(),
                       [&](const KernelReport& r) { return r.kernel.rfind(kernel, 0) == 0; });
       if (fitted) continue;
-      const char* why = !known                           ? "no constants of a GPU"
-                        : options_.skip.contains(kernel) ? "skipped"
-                                                         : "all set aside or outside the domain";
+      const auto failed = failed_.find(kernel);
+      const std::string why = failed != failed_.end() ? failed->second
+                              : !known                ? "no constants of a GPU"
+                              : options_.skip.contains(kernel)
+                                  ? "skipped"
+                                  : "all set aside or outside the domain";
       result_.left_out.push_back(fmt::format("{}: {} samples, {}", kernel, count, why));
     }
   }
@@ -291,6 +308,7 @@ class MachineFitter {
   GpuSpec plain_;
   MachineFit result_;
   std::map<KernelClass, Open> open_;
+  std::map<std::string, std::string> failed_;  // by kernel, why
 };
 
 }  // namespace

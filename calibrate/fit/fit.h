@@ -45,6 +45,9 @@ struct FitOptions {
   std::map<std::string, std::string> variants;
   // Kernels of the samples that stay as in the base.
   std::set<std::string> skip;
+  // A kernel that cannot be fitted is left out, with the reason, instead of a FitError: for a
+  // machine's own samples, where an interrupted measurement shall not be lost.
+  bool lenient = false;
 };
 
 struct MachineFit {

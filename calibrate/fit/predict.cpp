@@ -18,6 +18,7 @@ std::optional<double> predict(const GpuSpec& gpu, const Sample& sample) {
 }
 
 bool in_domain(const GpuSpec& gpu, const Sample& sample) {
+  if (is_own(sample)) return true;
   const auto size = [&](const char* name) { return static_cast<double>(dimension(sample, name)); };
   if (sample.kernel == "gemm") {
     const double m = size("m"), n = size("n"), k = size("k");
@@ -35,7 +36,7 @@ bool in_domain(const GpuSpec& gpu, const Sample& sample) {
 }
 
 bool beyond_l2(const GpuSpec& gpu, const Sample& sample) {
-  if (sample.kernel != "decode_attention") return true;
+  if (sample.kernel != "decode_attention" || is_own(sample)) return true;
   const auto size = [&](const char* name) { return static_cast<double>(dimension(sample, name)); };
   const double bytes = 2 * element_bytes(sample) * size("sequences") * size("kv_tokens") *
                        size("kv_heads") * size("head_width");

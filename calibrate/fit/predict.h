@@ -18,12 +18,13 @@ std::optional<double> predict(const GpuSpec& gpu, const Sample& sample);
 //                      operands, which only a warm L2 does
 //   prefill_attention  at least 8 query heads and at most 8 kv heads a prompt, at least 64 tokens
 //   prefix_attention   at least 16 new tokens after at least 1 cached one
+// Own samples (sample.h) always: they were taken cold, over the shapes that they shall speak about.
 // What a cache of decode_attention in L2 does to a measurement is beyond_l2's matter.
 bool in_domain(const GpuSpec& gpu, const Sample& sample);
 
 // Decode attention whose KV is more than 1.2 times the L2 cache: smaller sets stay there from one
 // repetition of a benchmark to the next, which in serving the other layers prevent. True for other
-// kernels.
+// kernels, and for own samples.
 bool beyond_l2(const GpuSpec& gpu, const Sample& sample);
 
 }  // namespace kvlane::calibrate

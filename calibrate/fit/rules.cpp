@@ -1,10 +1,12 @@
 #include "calibrate/fit/rules.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "calibrate/fit/predict.h"
+#include "sim/gpu/kernel_work.h"
 
 namespace kvlane::calibrate {
 namespace {
@@ -22,6 +24,12 @@ Constant launch(const char* key, Member at) {
 // Shares of a datasheet peak: boost clocks can exceed it a little.
 Constant share(const char* key, Member at, double high = 1.2) {
   return {key, ValueUnit::share, member(at), 0.02, high, {0.7}};
+}
+// One that the other terms may hide.
+Constant hidden_share(const char* key, Member at) {
+  Constant constant = share(key, at);
+  constant.may_hide = true;
+  return constant;
 }
 // 1 is a sum, 100 as good as a hard maximum. Both kinds of start, since a fit may get stuck.
 Constant exponent(const char* key, Member at) {
@@ -72,6 +80,109 @@ FitRule all_reduce(std::int64_t ranks) {
   return r;
 }
 
+// A constant of GpuSpec::costs.
+std::function<double&(GpuSpec&)> of_cost(const std::string& kernel, double KernelCost::*at) {
+  return [kernel, at](GpuSpec& gpu) -> double& { return gpu.costs[kernel].*at; };
+}
+
+KernelClass class_of(const std::string& kernel) {
+  static const std::map<std::string, KernelClass> classes = {
+      {"copy", KernelClass::copy},
+      {"read", KernelClass::copy},
+      {"kv_gather", KernelClass::copy},
+      {"kv_scatter", KernelClass::copy},
+      {"sparse_attention", KernelClass::decode_attention},
+      {"hack_attention", KernelClass::decode_attention},
+      {"hack_dequantise_attention", KernelClass::decode_attention},
+      {"hack_append", KernelClass::quantise},
+      {"rms_norm", KernelClass::small},
+      {"gated_unit", KernelClass::small},
+      {"rope", KernelClass::small},
+      {"embedding", KernelClass::small},
+      {"add", KernelClass::small}};
+  const auto found = classes.find(kernel);
+  return found == classes.end() ? KernelClass::selection : found->second;
+}
+
+// Which of operations, bytes and pieces a kernel's samples can tell apart: the others grow in
+// proportion.
+struct Terms {
+  bool flops = false, bytes = false, items = false;
+};
+Terms terms_of(const std::string& kernel) {
+  static const std::map<std::string, Terms> terms = {
+      {"copy", {false, true, false}},
+      {"read", {false, true, false}},
+      {"add", {false, true, false}},
+      {"sparse_attention", {true, true, true}},
+      {"kv_gather", {false, true, true}},
+      {"kv_scatter", {false, true, true}},
+      {"hata_encode", {true, true, true}},
+      {"hata_score", {true, true, true}},
+      {"infinigen_project", {true, true, true}},
+      {"infinigen_score", {true, true, true}},
+      {"hack_attention", {true, true, true}},
+      {"hack_dequantise_attention", {true, true, true}}};
+  const auto found = terms.find(kernel);
+  return found == terms.end() ? Terms{false, true, true} : found->second;
+}
+
+// The start of a rate or of the time of a piece: that of the middle sample, as if nothing else
+// cost. 0: no sample has any of it.
+double middle(const std::vector<Sample>& samples, const std::string& kernel,
+              double KernelWork::*part) {
+  std::vector<double> rates;
+  for (const Sample& sample : samples) {
+    if (sample.kernel != kernel || !sample.set_aside.empty()) continue;
+    const auto work = kernel_work(sample);
+    if (work && *work.*part > 0) rates.push_back(*work.*part / sample.seconds);
+  }
+  if (rates.empty()) return 0;
+  const auto at = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
+  std::nth_element(rates.begin(), at, rates.end());
+  return *at;
+}
+
+FitRule cost_rule(const std::string& kernel, const std::vector<Sample>& samples) {
+  FitRule r = rule(kernel.c_str(), kernel.c_str(), class_of(kernel), {});
+  // The class has a formula of its own, which these errors are not about.
+  r.states_error = r.kernel_class != KernelClass::decode_attention;
+  const Terms terms = terms_of(kernel);
+  const std::string key = "kernel_costs." + kernel + '.';
+  r.constants.push_back({key + "launch",
+                         ValueUnit::time,
+                         of_cost(kernel, &KernelCost::t0),
+                         1e-8,
+                         1e-2,
+                         {1e-5},
+                         true});
+  const auto rate = [&](const char* name, ValueUnit unit, double KernelCost::*at,
+                        double KernelWork::*part) {
+    const double start = middle(samples, kernel, part);
+    if (start <= 0) return;
+    Constant constant{key + name,  unit,         of_cost(kernel, at),
+                      start / 100, start * 1000, {2 * start}};
+    constant.may_hide = true;
+    r.constants.push_back(std::move(constant));
+  };
+  if (terms.flops) rate("rate", ValueUnit::ops, &KernelCost::flops, &KernelWork::flops);
+  if (terms.bytes)
+    rate("bandwidth", ValueUnit::byte_rate, &KernelCost::bandwidth, &KernelWork::bytes);
+  const double pieces = middle(samples, kernel, &KernelWork::items);
+  if (terms.items && pieces > 0) {
+    r.constants.push_back({key + "item",
+                           ValueUnit::time,
+                           of_cost(kernel, &KernelCost::item),
+                           1e-4 / pieces,
+                           100 / pieces,
+                           {0.3 / pieces},
+                           true});
+  }
+  r.constants.push_back(
+      {key + "exponent", ValueUnit::number, of_cost(kernel, &KernelCost::p), 1, 100, {1.5, 5}});
+  return r;
+}
+
 }  // namespace
 
 std::vector<FitRule> fit_rules(const std::vector<Sample>& samples) {
@@ -91,10 +202,11 @@ std::vector<FitRule> fit_rules(const std::vector<Sample>& samples) {
             share("prefill_em", &G::prefill_em, 3), exponent("prefill_p", &G::prefill_p),
             amount("prefill_s0", &G::prefill_s0, 0.1, 1e4, 30),
             amount("prefill_w0", &G::prefill_w0, 1e-3, 100, 0.4)}),
-      rule("decode_attention", "decode_attention", KernelClass::decode_attention,
-           {launch("decode_t0", &G::decode_t0), share("decode_em", &G::decode_em),
-            step("decode_block", &G::decode_block, 2e-8),
-            step("decode_walk", &G::decode_walk, 1e-8), exponent("decode_p", &G::decode_p)}),
+      rule(
+          "decode_attention", "decode_attention", KernelClass::decode_attention,
+          {launch("decode_t0", &G::decode_t0), share("decode_em", &G::decode_em),
+           step("decode_block", &G::decode_block, 2e-8), step("decode_walk", &G::decode_walk, 1e-8),
+           hidden_share("decode_ec", &G::decode_ec), exponent("decode_p", &G::decode_p)}),
       without_error(rule("decode_fp8", "decode_attention", KernelClass::decode_attention,
                          {launch("decode_fp8_t0", &G::decode_fp8_t0),
                           share("decode_fp8_em", &G::decode_fp8_em)}),
@@ -115,6 +227,13 @@ std::vector<FitRule> fit_rules(const std::vector<Sample>& samples) {
     if (sample.kernel == "all_reduce") ranks.insert(dimension(sample, "ranks"));
   }
   for (const std::int64_t r : ranks) rules.push_back(all_reduce(r));
+  for (const std::string& kernel : costed_kernels()) {
+    // Copies of others are links, which a GPU's file has as rates (pcie_h2d).
+    const bool sampled = std::any_of(samples.begin(), samples.end(), [&](const Sample& sample) {
+      return sample.kernel == kernel && is_own(sample);
+    });
+    if (sampled) rules.push_back(cost_rule(kernel, samples));
+  }
   return rules;
 }
 
@@ -124,13 +243,20 @@ bool speaks_about(const FitRule& rule, const GpuSpec& gpu, const Sample& sample,
   const bool take_small = small == SmallCaches::take;
   if (!sample.set_aside.empty() && !(take_small && sample.set_aside == "l2_resident")) return false;
   if (rule.ranks != 0) return dimension(sample, "ranks") == rule.ranks;
-  // The formulas know 16-bit and fp8 kernels.
-  if (sample.dtype == "int8" || sample.dtype == "fp32") return false;
+  // The formulas know 16-bit and fp8 kernels. A CPU multiplies in 32 bits what a model has in 16:
+  // there gemm_em is a share of half the bytes that move.
+  if (sample.dtype == "int8" || (sample.dtype == "fp32" && !is_own(sample))) return false;
+  if (std::find(costed_kernels().begin(), costed_kernels().end(), sample.kernel) !=
+          costed_kernels().end() &&
+      !is_own(sample))
+    return false;
   if ((sample.dtype == "fp8") != rule.fp8) return false;
   return in_domain(gpu, sample) && (take_small || beyond_l2(gpu, sample));
 }
 
 bool is_visible(const Constant& constant, const std::vector<const Sample*>& samples) {
+  // GPUs hide the arithmetic of decode attention behind its bytes.
+  if (constant.key == "decode_ec") return !samples.empty() && is_own(*samples.front());
   if (constant.key != "decode_walk") return true;
   return std::any_of(samples.begin(), samples.end(), [](const Sample* sample) {
     return dimension(*sample, "query_heads") == dimension(*sample, "kv_heads");

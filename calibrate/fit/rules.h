@@ -19,6 +19,7 @@ struct Constant {
   double low = 0, high = 0;
   std::vector<double> starts;
   bool may_vanish = false;  // at its low end it is 0: there is no such cost
+  bool may_hide = false;    // at its high end, a rate that never counts: it is 0
 };
 
 struct FitRule {

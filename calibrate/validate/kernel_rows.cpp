@@ -11,6 +11,7 @@
 #include "calibrate/validate/row_collector.h"
 #include "sim/gpu/find_gpu.h"
 #include "sim/gpu/grid_table.h"
+#include "sim/gpu/kernel_work.h"
 #include "sim/gpu/sample_cost.h"
 
 namespace kvlane::calibrate {
@@ -25,6 +26,7 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 
 // Half of these sources' shapes went into the shipped constants.
 bool is_fitted_source(const Sample& sample) {
+  if (is_own(sample)) return true;
   const std::string source = lower(sample.source);
   const bool v0 = has(lower(sample.variant), "v0") && sample.kernel != "prefix_attention";
   return has(source, "aiconfigurator") || has(source, "frontier") ||
@@ -40,7 +42,12 @@ std::string word_of(const Sample& sample) {
                                                            {"elementwise", "elementwise"},
                                                            {"all_reduce", "collective"}};
   const auto found = words.find(sample.kernel);
-  if (found == words.end()) return "";
+  if (found == words.end()) {
+    const auto& costed = costed_kernels();
+    const bool own =
+        is_own(sample) && std::find(costed.begin(), costed.end(), sample.kernel) != costed.end();
+    return own ? sample.kernel : "";
+  }
   return sample.dtype == "fp8" ? found->second + "_fp8" : found->second;
 }
 
@@ -62,11 +69,13 @@ std::string region_of(const Sample& sample) {
   if (sample.kernel == "decode_attention") return band("batch", size("sequences"), {8, 64});
   if (sample.kernel == "mixed_attention") return band("decodes", size("sequences"), {8, 64});
   if (sample.kernel == "elementwise") return band("bytes", size("bytes"), {65'536, 16'777'216});
-  return fmt::format("{} ranks", size("ranks"));
+  if (sample.kernel == "all_reduce") return fmt::format("{} ranks", size("ranks"));
+  return "";  // one row is enough
 }
 
 // The source of a row: attention kernels differ by library, GEMMs are one row a data set.
 std::string source_of(const Sample& sample) {
+  if (is_own(sample)) return kOwnSource;
   const std::string data = sample.source.substr(0, sample.source.find_first_of(" @"));
   const bool one = sample.kernel == "gemm" || sample.kernel == "elementwise";
   return one ? data : data + ' ' + sample.variant.substr(0, sample.variant.find(' '));
@@ -108,7 +117,8 @@ std::vector<ValidationRow> kernel_rows(const std::vector<Sample>& samples,
       if (inside && counts) {
         add(rows, what, *sample, kMarkDomain, *predicted);
         if (points) points(what, fitted ? "held out" : "another source", *sample, *predicted);
-        if (fitted) add(rows, what, *sample, region_of(*sample), *predicted);
+        const std::string region = region_of(*sample);
+        if (fitted && !region.empty()) add(rows, what, *sample, region, *predicted);
       } else if (inside) {
         add(rows, what, *sample, "set aside: " + sample->set_aside, *predicted);
       } else if (sample->set_aside.empty()) {

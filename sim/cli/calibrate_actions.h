@@ -7,6 +7,11 @@ namespace kvlane::cli {
 
 int calibrate_import(const Args& args, const Context& context);
 int calibrate_fit(const Args& args, const Context& context);
+int calibrate_kernels(const Args& args, const Context& context);
+int calibrate_memory(const Args& args, const Context& context);
+int calibrate_pcie(const Args& args, const Context& context);
+int calibrate_all(const Args& args, const Context& context);
+int calibrate_report(const Args& args, const Context& context);
 int calibrate_validate(const Args& args, const Context& context);
 
 }  // namespace kvlane::cli

@@ -16,8 +16,13 @@ struct Action {
 };
 
 constexpr Action kActions[] = {
+    {"all", calibrate_all, "this machine: measure, fit, and say how good the fit is"},
+    {"kernels", calibrate_kernels, "this machine: every kernel over the shapes of the models"},
+    {"memory", calibrate_memory, "this machine: its memory, reads and copies"},
+    {"pcie", calibrate_pcie, "this machine: copies between host and device"},
     {"import", calibrate_import, "tables of other projects and tools -> samples (JSON lines)"},
     {"fit", calibrate_fit, "samples -> a hardware file, with the error on shapes held out"},
+    {"report", calibrate_report, "figures: measured against fitted, rooflines"},
     {"validate", calibrate_validate, "hardware files against measurements they were not fitted to"},
 };
 
@@ -43,8 +48,11 @@ int calibrate_command(const Args& args, const Context& context) {
       return action.run({args.begin() + 1, args.end()}, context);
     }
   }
-  throw UsageError(fmt::format("calibrate: {}; expected import, fit or validate",
-                               args.empty() ? "no action" : "no action '" + args[0] + "'"));
+  std::string names;
+  for (const Action& action : kActions)
+    names += (names.empty() ? "" : ", ") + std::string(action.name);
+  throw UsageError(fmt::format("calibrate: {}; expected one of {}",
+                               args.empty() ? "no action" : "no action '" + args[0] + "'", names));
 }
 
 }  // namespace kvlane::cli

@@ -11,6 +11,7 @@
 #include "calibrate/fit/fit_report.h"
 #include "calibrate/fit/hardware_writer.h"
 #include "calibrate/fit/nic_fit.h"
+#include "calibrate/fit/own_base.h"
 #include "sim/base/input_error.h"
 #include "sim/cli/arguments.h"
 #include "sim/cli/calibrate_actions.h"
@@ -34,6 +35,7 @@ constexpr char kAbout[] =
     "error is that on the other half and goes into the file. What the samples do not cover keeps "
     "its\n"
     "value and source from the base: datasheet values, the host, kernels that nobody measured.\n"
+    "Samples of this project (kvlane calibrate kernels, all) of a CPU need no base.\n"
     "--nic NAME makes a NIC file of message-size curves instead; there every second size is held "
     "out.";
 
@@ -97,13 +99,14 @@ std::string choose_machine(std::vector<Sample>& samples, const std::string& want
   return machine;
 }
 
-// The file of --base, or the shipped one of the machine's name.
-GpuSpec read_base(const std::string& named, const std::string& machine, const Context& context,
-                  InputFiles& files) {
+// The file of --base, or the shipped one of the machine's name, or what its own samples tell.
+GpuSpec read_base(const std::string& named, const std::string& machine,
+                  const std::vector<Sample>& samples, const Context& context, InputFiles& files) {
   if (named.empty()) {
     for (GpuSpec& gpu : shipped_gpus(context.preset_dir)) {
       if (gpu.name == machine) return std::move(gpu);
     }
+    if (auto own = calibrate::base_of_own(samples)) return std::move(*own);
     throw InputError({"command line", 0, 0},
                      fmt::format("no shipped hardware file is about `{}`", machine),
                      "expected --base FILE with the machine's `name`, datasheet, PCIe and host "
@@ -117,6 +120,10 @@ GpuSpec read_base(const std::string& named, const std::string& machine, const Co
                      fmt::format("expected one about `{}`: its name and datasheet", machine));
   }
   return gpu;
+}
+
+bool all_own(const std::vector<Sample>& samples) {
+  return std::all_of(samples.begin(), samples.end(), is_own);
 }
 
 NicFile read_nic_base(const std::string& named, InputFiles& files) {
@@ -149,7 +156,7 @@ int calibrate_fit(const Args& args, const Context& context) {
   check_outputs_differ({options.output}, arguments.positional);
 
   InputFiles files({context.preset_dir});
-  const FitOptions fit_choices = fit_options(options);
+  FitOptions fit_choices = fit_options(options);
   std::vector<Sample> samples = read_samples(arguments, files);
   const std::string machine = choose_machine(samples, options.machine);
   const bool json = options.format == "json";
@@ -161,8 +168,10 @@ int calibrate_fit(const Args& args, const Context& context) {
       print(json ? calibrate::nic_json(fit) : calibrate::nic_table(fit));
       return 0;
     }
-    const GpuSpec base = read_base(options.base, machine, context, files);
-    const calibrate::MachineFit fit = calibrate::fit_machine(samples, base, fit_choices);
+    const GpuSpec base = read_base(options.base, machine, samples, context, files);
+    fit_choices.lenient = all_own(samples);
+    calibrate::MachineFit fit = calibrate::fit_machine(samples, base, fit_choices);
+    if (fit_choices.lenient) calibrate::derive_from_fits(fit.gpu, samples);
     write_whole_file(options.output, calibrate::hardware_text(fit.gpu), replace);
     print(json ? calibrate::fit_json(fit) : calibrate::fit_table(fit, context.columns));
   } catch (const calibrate::FitError& error) {

@@ -87,6 +87,9 @@ struct Sample {
 // Taken by kvlane itself, every repetition on a cold cache; its `source` says so.
 bool is_own(const Sample& sample);
 inline constexpr const char* kOwnSource = "measured by kvlane";
+// `set_aside` of own samples that would have taken too long: their time is that of the largest
+// shape measured, in proportion to the work.
+inline constexpr const char* kExtrapolated = "extrapolated";
 
 // The value of a dimension; std::logic_error where the kernel has none of that name.
 std::int64_t dimension(const Sample& sample, std::string_view name);

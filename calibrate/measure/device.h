@@ -1,0 +1,50 @@
+#pragma once
+// What is measured: the CPU, or a GPU where CUDA was built.
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "calibrate/measure/machine.h"
+#include "sim/gpu/sample.h"
+
+namespace kvlane::calibrate {
+
+// A device that this machine, or this build, does not have.
+class NoDevice : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+using Call = std::function<void()>;
+
+class Device {
+ public:
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  virtual ~Device() = default;
+
+  virtual Machine machine() const = 0;
+  virtual bool is_cpu() const = 0;
+  // Who multiplies matrices and in what: "fp32" where no library takes 16 bits.
+  virtual const char* gemm_dtype() const = 0;
+  // What runs a kernel, for Sample::variant.
+  virtual std::string library(const std::string& kernel) const = 0;
+  // A call over operands of the shape; empty where they do not fit the memory. One at a time: a
+  // call is over before the next is prepared.
+  virtual Call prepare(const Sample& shape) = 0;
+  // Seconds of one run.
+  virtual double run(const Call& call) = 0;
+  // Makes the last-level cache forget the operands.
+  virtual void flush() = 0;
+};
+
+// "cpu" or "cuda:N". Throws NoDevice, std::invalid_argument for other words. `threads`: of a CPU;
+// 0: all that this process may use. `operands`: bytes for inputs and for results each; 0: a part of
+// the memory.
+std::unique_ptr<Device> open_device(const std::string& word, int threads,
+                                    std::int64_t operands = 0);
+
+}  // namespace kvlane::calibrate
