@@ -82,7 +82,9 @@ struct Tokens {
   int first, count, limit;
   __device__ __forceinline__ int at(int i) const {
     // A token that the sequence does not have must not leave the table.
-    return index == nullptr ? first + i : max(0, min(__ldg(index + i), limit - 1));
+    int token = first + i;
+    if (index != nullptr) token = max(0, min(__ldg(index + i), limit - 1));
+    return token;
   }
 };
 
@@ -173,32 +175,31 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(kHeads))
   Accumulator<L, kHeads> sums;
   sums.clear();
   const auto* rows = static_cast<const uint4*>(a.kv.rows);
-  // The rows of the next step are looked up (index, block table) while this one is computed. In 32
-  // bits: 2^32 rows of 256 bytes are 1 TB.
+  // The rows of the next step are looked up (index, block table) while this one is computed. Past
+  // the end the last row is read again and weighs nothing: no branch parts the loads. In 32 bits:
+  // 2^32 rows of 256 bytes are 1 TB.
   unsigned row[L::kUnroll];
-  const int start = begin + warp * L::kBatch;
+  const auto look_up = [&](int base) {
 #pragma unroll
-  for (int u = 0; u < L::kUnroll; ++u) {
-    const int i = start + u * L::kGroups + group;
-    row[u] = i < end ? static_cast<unsigned>(a.kv.row(sequence, kv_head, tokens.at(i))) : 0;
-  }
+    for (int u = 0; u < L::kUnroll; ++u) {
+      const int i = min(base + u * L::kGroups + group, end - 1);
+      row[u] = static_cast<unsigned>(a.kv.row(sequence, kv_head, tokens.at(i)));
+    }
+  };
+  const int start = begin + warp * L::kBatch;
+  if (begin < end) look_up(start);
   for (int base = start; base < end; base += L::kStep) {
     uint4 k[L::kUnroll][L::kLoads], v[L::kUnroll][L::kLoads];
 #pragma unroll
     for (int u = 0; u < L::kUnroll; ++u) {
-      const bool valid = base + u * L::kGroups + group < end;
       const uint4* at = rows + static_cast<std::size_t>(row[u]) * (2 * L::kLoadsARow) + part;
 #pragma unroll
       for (int j = 0; j < L::kLoads; ++j) {
-        k[u][j] = valid ? load_once(at + j * L::kLanes) : uint4{0, 0, 0, 0};
-        v[u][j] = valid ? load_once(at + L::kLoadsARow + j * L::kLanes) : uint4{0, 0, 0, 0};
+        k[u][j] = load_once(at + j * L::kLanes);
+        v[u][j] = load_once(at + L::kLoadsARow + j * L::kLanes);
       }
     }
-#pragma unroll
-    for (int u = 0; u < L::kUnroll; ++u) {
-      const int i = base + L::kStep + u * L::kGroups + group;
-      row[u] = i < end ? static_cast<unsigned>(a.kv.row(sequence, kv_head, tokens.at(i))) : 0;
-    }
+    look_up(base + L::kStep);
 
     float logit[kHeads][L::kUnroll];
 #pragma unroll
@@ -226,14 +227,26 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(kHeads))
     }
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
+#pragma unroll
+      for (int u = 0; u < L::kUnroll; ++u) logit[h][u] = warp_sum<L::kLanes>(logit[h][u]);
+    }
+    if (a.soft_cap > 0) {  // one branch for all: it is rare, and tanh is long
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) {
+#pragma unroll
+        for (int u = 0; u < L::kUnroll; ++u) {
+          logit[h][u] = a.soft_cap * tanhf(logit[h][u] / a.soft_cap);
+        }
+      }
+    }
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) {
       float top = sums.state[h].top;
 #pragma unroll
       for (int u = 0; u < L::kUnroll; ++u) {
-        float x = warp_sum<L::kLanes>(logit[h][u]);
-        if (a.soft_cap > 0) x = a.soft_cap * tanhf(x / a.soft_cap);
-        x = base + u * L::kGroups + group < end ? x * kLog2E : minus_infinity();
-        logit[h][u] = x;
-        top = fmaxf(top, x);
+        const bool valid = base + u * L::kGroups + group < end;
+        logit[h][u] = valid ? logit[h][u] * kLog2E : minus_infinity();
+        top = fmaxf(top, logit[h][u]);
       }
       const float own = rescale(sums.state[h].top, top);
       sums.state[h].sum *= own;
@@ -252,6 +265,8 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(kHeads))
     for (int u = 0; u < L::kUnroll; ++u) {
 #pragma unroll
       for (int j = 0; j < L::kLoads; ++j) {
+        // A weight of 0 does not silence an infinity.
+        if (base + u * L::kGroups + group >= end) v[u][j] = uint4{0, 0, 0, 0};
         float value[kPer];
         unpack<kFormat>(v[u][j], value);
 #pragma unroll
