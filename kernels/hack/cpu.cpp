@@ -245,19 +245,12 @@ HWY_INLINE void AddExact(const T* keys, const T* values, std::size_t tokens, std
   }
 }
 
-// Calls body(heads as a constant) for 1 to kHackHeads heads.
+// Calls body(heads as a constant) for 1, 2 or 4 heads.
 template <class Body>
 HWY_INLINE void WithHeads(std::size_t heads, const Body& body) {
-  switch (heads) {
-    case 1:
-      return body(std::integral_constant<std::size_t, 1>());
-    case 2:
-      return body(std::integral_constant<std::size_t, 2>());
-    case 3:
-      return body(std::integral_constant<std::size_t, 3>());
-    default:
-      return body(std::integral_constant<std::size_t, 4>());
-  }
+  if (heads == 4) return body(std::integral_constant<std::size_t, 4>());
+  if (heads == 2) return body(std::integral_constant<std::size_t, 2>());
+  body(std::integral_constant<std::size_t, 1>());
 }
 
 template <class T>
@@ -315,11 +308,8 @@ class Attention {
     float* at = left(s, split, query_head);
     return {at, at + heads, at + 2 * heads};
   }
-  // Query heads of the block that begins at `h` of a group: at most four, blocks alike in size.
-  std::size_t block(std::size_t h) const {
-    const std::size_t blocks = (group_ - h + kHackHeads - 1) / kHackHeads;
-    return (group_ - h + blocks - 1) / blocks;
-  }
+  // Query heads of the block that begins at `h` of a group: 4, 2 or 1.
+  std::size_t block(std::size_t h) const { return group_ - h >= 4 ? 4 : group_ - h >= 2 ? 2 : 1; }
 
   HWY_INLINE void attend(std::size_t s, std::size_t split, std::size_t first_head,
                          std::size_t worker) const {

@@ -98,14 +98,11 @@ template <int Bits, std::size_t Heads>
 HWY_NOINLINE void DequantisedProduct(const Square& square, const float* x, std::size_t x_stride,
                                      const float* keep, float* out, std::size_t stride) {
   const Floats d;
-  const Ints di;
   Values values;
   MakeValues<Bits>(square, values);
   const float* operands[Heads];
   for (std::size_t h = 0; h < Heads; ++h) operands[h] = x + h * x_stride;
-  const std::size_t units = square.tile_bytes / kHackUnit;
-  const auto strip = [&](auto vectors, std::size_t first) HWY_ATTR {
-    constexpr std::size_t kVectors = decltype(vectors)::value;
+  for (std::size_t first = 0; first * kHackLanes < square.partition; first += kVectors) {
     FloatVec sums[Heads][kVectors];
     float* at = out + first * kHackLanes;
     for (std::size_t h = 0; h < Heads; ++h) {
@@ -114,11 +111,11 @@ HWY_NOINLINE void DequantisedProduct(const Square& square, const float* x, std::
       }
     }
     const std::uint8_t* codes = square.codes + VectorAt(first, square.tile_bytes);
-    for (std::size_t unit = 0; unit < units; ++unit) {
+    for (std::size_t unit = 0; unit * kHackUnit < square.tile_bytes; ++unit) {
       IntVec loaded[kVectors];
       for (std::size_t v = 0; v < kVectors; ++v) {
-        loaded[v] = hn::BitCast(
-            di, hn::LoadU(Bytes(), codes + unit * kHackUnit + VectorAt(v, square.tile_bytes)));
+        const auto* from = codes + unit * kHackUnit + VectorAt(v, square.tile_bytes);
+        loaded[v] = hn::BitCast(Ints(), hn::LoadU(Bytes(), from));
       }
       AddTerms<Bits, 0>(loaded, operands, unit * static_cast<std::size_t>(32 / Bits), values, sums);
     }
@@ -127,14 +124,6 @@ HWY_NOINLINE void DequantisedProduct(const Square& square, const float* x, std::
         hn::StoreU(sums[h][v], d, at + h * stride + v * kHackLanes);
       }
     }
-  };
-  constexpr std::size_t kWide = kHackLanes == 16 ? 4 : 2;
-  const std::size_t vectors = square.partition / kHackLanes;
-  if (vectors % kWide == 0) {
-    for (std::size_t v = 0; v < vectors; v += kWide)
-      strip(std::integral_constant<std::size_t, kWide>(), v);
-  } else {
-    for (std::size_t v = 0; v < vectors; v += 2) strip(std::integral_constant<std::size_t, 2>(), v);
   }
 }
 

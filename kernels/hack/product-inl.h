@@ -24,6 +24,7 @@ namespace HWY_NAMESPACE {
 inline constexpr std::size_t kHackHeads = 4;   // query heads that share one unpacking of the codes
 inline constexpr std::size_t kHackMost = 128;  // largest partition
 inline constexpr std::size_t kHackLanes = hn::MaxLanes(Floats());
+inline constexpr std::size_t kVectors = 2;  // of outputs: sums of four heads fit the registers
 
 using Ints = hn::RebindToSigned<Floats>;
 using IntVec = hn::Vec<Ints>;
@@ -315,8 +316,7 @@ HWY_NOINLINE void IntegerProduct(const Square& square, const float* x, std::size
   const Floats d;
   Operands operands;
   MakeOperands<Heads>(x, x_stride, square.scales, square.mins, square.partition, operands);
-  const auto strip = [&](auto vectors, std::size_t first) HWY_ATTR {
-    constexpr std::size_t kVectors = decltype(vectors)::value;
+  for (std::size_t first = 0; first * kHackLanes < square.partition; first += kVectors) {
     IntVec sums[Heads][kVectors];
     Dots<Bits, Heads, kVectors>(square.codes + VectorAt(first, square.tile_bytes),
                                 square.tile_bytes, operands, sums);
@@ -332,15 +332,6 @@ HWY_NOINLINE void IntegerProduct(const Square& square, const float* x, std::size
                    d, at);
       }
     }
-  };
-  // Four vectors where 32 registers hold their sums for four heads.
-  constexpr std::size_t kWide = kHackLanes == 16 ? 4 : 2;
-  const std::size_t vectors = square.partition / kHackLanes;
-  if (vectors % kWide == 0) {
-    for (std::size_t v = 0; v < vectors; v += kWide)
-      strip(std::integral_constant<std::size_t, kWide>(), v);
-  } else {
-    for (std::size_t v = 0; v < vectors; v += 2) strip(std::integral_constant<std::size_t, 2>(), v);
   }
 }
 
