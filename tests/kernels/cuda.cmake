@@ -176,6 +176,8 @@ endfunction()
 
 kvlane_add_cuda_host_test(executor HOST_ONLY SOURCES kernels/cuda_executor.cpp kernels/cuda_matrix.cpp)
 kvlane_add_cuda_host_test(topk SOURCES kernels/cuda_topk.cpp ../kernels/topk/cuda.cu)
+kvlane_add_cuda_host_test(index_split SOURCES kernels/cuda_index_split.cpp ../kernels/index_split/cuda.cu
+  ../kernels/index_split/kernel.cpp ../kernels/index_split/ref.cpp)
 kvlane_add_cuda_host_test(attention SOURCES kernels/cuda_attention.cpp
   ../kernels/common/cuda_attend.cu ../kernels/decode_attention/cuda.cu ../kernels/sparse_attention/cuda.cu
   ../kernels/decode_attention/kernel.cpp ../kernels/decode_attention/ref.cpp
@@ -183,6 +185,10 @@ kvlane_add_cuda_host_test(attention SOURCES kernels/cuda_attention.cpp
 # Kernels state their budgets in cuda.h; every .cu that does is listed here.
 kvlane_add_cuda_host_test(occupancy HOST_ONLY VARIANTS plain SOURCES kernels/cuda_occupancy.cpp
   ../kernels/topk/cuda.cu ../kernels/common/cuda_attend.cu)
+
+kvlane_add_cuda_host_test(prefill_attention SOURCES kernels/cuda_prefill_attention.cpp
+  ../kernels/prefill_attention/cuda.cu ../kernels/prefill_attention/kernel.cpp ../kernels/prefill_attention/ref.cpp
+  ../kernels/common/kv_cache.cpp)
 
 # Faults planted in small kernels: each is caught by the detector that the table names, with words that name the
 # place; the sound versions pass under all of them. A detector is believed once it has failed something.
