@@ -59,12 +59,40 @@ HWY_INLINE void SumFour(FloatVec a, FloatVec b, FloatVec c, FloatVec d, float* t
   }
 }
 
-// On its way into a cache while this is computed.
-HWY_INLINE void Fetch(const void* line) { __builtin_prefetch(line); }
+// Rows of a later tile on their way into a cache, a line at a time in the order of memory, evenly
+// over the work on the tile at hand: so the processor's own prefetching keeps step.
+class Ahead {
+ public:
+  Ahead() = default;
+  template <class T>
+  Ahead(const T* const* rows, std::size_t n, std::size_t row_bytes)
+      : rows_(reinterpret_cast<const char* const*>(rows)),
+        end_(rows_ + n),
+        lines_((row_bytes + 63) / 64),
+        left_(lines_),
+        at_(n > 0 ? *rows_ : nullptr) {}
+  HWY_INLINE void fetch() {
+    if (rows_ == end_) return;
+    __builtin_prefetch(at_);
+    at_ += 64;
+    if (--left_ > 0) return;
+    left_ = lines_;
+    if (++rows_ != end_) at_ = *rows_;
+  }
+  HWY_INLINE void fetch_bytes(std::size_t bytes) {
+    for (std::size_t byte = 0; byte < bytes; byte += 64) fetch();
+  }
+
+ private:
+  const char* const* rows_ = nullptr;
+  const char* const* end_ = nullptr;
+  std::size_t lines_ = 0, left_ = 0;
+  const char* at_ = nullptr;
+};
 
 // Logits of `Heads` queries against four rows.
 template <std::size_t Heads, class T>
-HWY_INLINE void FourLogits(const T* const* rows, const T* const* ahead, const float* query,
+HWY_INLINE void FourLogits(const T* const* rows, Ahead* ahead, const float* query,
                            std::size_t head_dim, float* logits) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
@@ -75,9 +103,8 @@ HWY_INLINE void FourLogits(const T* const* rows, const T* const* ahead, const fl
   for (std::size_t i = 0; i < head_dim; i += lanes) {
     FloatVec key[4];
     for (std::size_t t = 0; t < 4; ++t) key[t] = LoadFloats(d, rows[t] + i);
-    if (ahead != nullptr && i * sizeof(T) % 64 == 0) {
-      for (std::size_t t = 0; t < 4; ++t) Fetch(ahead[t] + i);
-    }
+    // Of the 8 * lanes elements of K and V that a turn stands for, half here, half with the values.
+    if (ahead != nullptr) ahead->fetch_bytes(4 * hn::MaxLanes(d) * sizeof(T));
     for (std::size_t h = 0; h < Heads; ++h) {
       const auto q = hn::LoadU(d, query + h * head_dim + i);
       for (std::size_t t = 0; t < 4; ++t) sum[h][t] = hn::MulAdd(q, key[t], sum[h][t]);
@@ -90,9 +117,8 @@ HWY_INLINE void FourLogits(const T* const* rows, const T* const* ahead, const fl
 
 // values[h] = values[h] * keep[h] + sum over rows of weights[h][row] * V[row].
 template <std::size_t Heads, class T>
-HWY_INLINE void AddValues(const T* const* rows, const T* const* ahead, std::size_t n,
-                          const float* weights, const float* keep, std::size_t head_dim,
-                          float* values) {
+HWY_INLINE void AddValues(const T* const* rows, Ahead* ahead, std::size_t n, const float* weights,
+                          const float* keep, std::size_t head_dim, float* values) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t i = 0; i < head_dim; i += lanes) {
@@ -100,10 +126,12 @@ HWY_INLINE void AddValues(const T* const* rows, const T* const* ahead, std::size
     for (std::size_t h = 0; h < Heads; ++h) {
       sum[h] = hn::Mul(hn::LoadU(d, values + h * head_dim + i), hn::Set(d, keep[h]));
     }
-    const bool fetch = ahead != nullptr && i * sizeof(T) % 64 == 0;
     for (std::size_t t = 0; t < n; ++t) {
       const auto value = LoadFloats(d, rows[t] + head_dim + i);
-      if (fetch) Fetch(ahead[t] + head_dim + i);
+      // A line for every 64 of its bytes that go through here.
+      constexpr std::size_t kTurns =
+          std::max<std::size_t>(1, 64 / (hn::MaxLanes(Floats()) * sizeof(T)));
+      if (ahead != nullptr && t % kTurns == 0) ahead->fetch_bytes(hn::MaxLanes(d) * sizeof(T));
       for (std::size_t h = 0; h < Heads; ++h) {
         const float weight = weights[h * kAttendTile + t];
         sum[h] = hn::MulAdd(hn::Set(d, weight), value, sum[h]);
@@ -162,7 +190,7 @@ HWY_INLINE void WeighTile(float* logits, std::size_t n, float soft_cap, float& t
 
 // One tile of one kv head. rows[n ... ] is filled up to a multiple of four.
 template <class T>
-HWY_INLINE void AttendTile(const AttendShape& shape, const T* const* rows, const T* const* ahead,
+HWY_INLINE void AttendTile(const AttendShape& shape, const T* const* rows, Ahead& ahead,
                            std::size_t n, const float* scaled, float* logits, float* keep,
                            float* left) {
   const std::size_t group = shape.group, head_dim = shape.head_dim;
@@ -173,13 +201,13 @@ HWY_INLINE void AttendTile(const AttendShape& shape, const T* const* rows, const
     OverHeads(
         group,
         [&](std::size_t h) {
-          FourLogits<4>(rows + t, h == 0 ? ahead + t : nullptr, query(h), head_dim, of(h));
+          FourLogits<4>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
         },
         [&](std::size_t h) {
-          FourLogits<2>(rows + t, h == 0 ? ahead + t : nullptr, query(h), head_dim, of(h));
+          FourLogits<2>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
         },
         [&](std::size_t h) {
-          FourLogits<1>(rows + t, h == 0 ? ahead + t : nullptr, query(h), head_dim, of(h));
+          FourLogits<1>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
         });
   }
   for (std::size_t h = 0; h < group; ++h) {
@@ -190,13 +218,13 @@ HWY_INLINE void AttendTile(const AttendShape& shape, const T* const* rows, const
   OverHeads(
       group,
       [&](std::size_t h) {
-        AddValues<4>(rows, h == 0 ? ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
+        AddValues<4>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
       },
       [&](std::size_t h) {
-        AddValues<2>(rows, h == 0 ? ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
+        AddValues<2>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
       },
       [&](std::size_t h) {
-        AddValues<1>(rows, h == 0 ? ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
+        AddValues<1>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
       });
 }
 
@@ -236,9 +264,10 @@ HWY_INLINE void AttendChunk(const AttendShape& shape, const T* query, std::size_
     name(item + kAttendAhead);
     const std::size_t slot = item % (kAttendAhead + 1), head = item % heads;
     if (counts[slot] == 0) continue;
-    // Where a head has no more rows the old pointers are fetched again: harmless.
-    AttendTile(shape, ring[slot], ring[(item + kAttendAhead) % (kAttendAhead + 1)], counts[slot],
-               scaled + head * group * head_dim, logits, keep, left + head * ChunkFloats(shape));
+    const std::size_t next = (item + kAttendAhead) % (kAttendAhead + 1);
+    Ahead ahead(ring[next], counts[next], 2 * head_dim * sizeof(T));
+    AttendTile(shape, ring[slot], ahead, counts[slot], scaled + head * group * head_dim, logits,
+               keep, left + head * ChunkFloats(shape));
   }
 }
 

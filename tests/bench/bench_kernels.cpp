@@ -272,7 +272,97 @@ void add_topk(std::vector<std::vector<float>>& inputs) {
   }
 }
 
+// 4 sequences of 16K tokens: HACK's kernel beside the one that dequantises, over the same store.
+struct Hack {
+  static constexpr int kSequences = 4, kTokens = 16384;
+  HackShape shape{2, 64, 4, LargeKv::kHeads, LargeKv::kWidth, Format::bf16, kTokens};
+  Memory store;
+  std::vector<std::uint16_t> query, out;
+  std::vector<std::int32_t> tokens;
+
+  explicit Hack(Cpu& cpu)
+      : store(kSequences * hack_sequence_bytes(shape)),
+        query(queries(kSequences)),
+        out(query.size()),
+        tokens(kSequences, kTokens) {
+    const Memory keys(std::size_t{kSequences} * kTokens * LargeKv::kHeads * LargeKv::kWidth * 2);
+    const Memory values(keys.bytes());
+    fill_bf16(keys, cpu);
+    fill_bf16(values, cpu);
+    const std::vector<std::int32_t> none(kSequences, 0);
+    cpu::hack_append(
+        {shape, kSequences, none.data(), tokens.data(), keys.data(), values.data(), store.data()},
+        cpu);
+  }
+  HackAttention attention() {
+    return {shape,        kSequences,    LargeKv::kQueryHeads,  query.data(),
+            store.data(), tokens.data(), 1 / std::sqrt(128.0f), out.data()};
+  }
+};
+
+void add_hack(Hack& data, Cpu& cpu) {
+  const auto checked = [&](auto&& ours, auto&& reference, double allowed) {
+    ours(data.attention(), cpu);
+    const std::vector<std::uint16_t> result = data.out;
+    reference(data.attention());
+    if (!(difference(result, data.out) < allowed)) wrong("hack_vs_dequant");
+  };
+  data.tokens.assign(Hack::kSequences, 300);
+  // Codes of 8 bits may fall on either side of a tie: one step of 256.
+  checked(cpu::hack_attention, ref::hack_attention, 1.0 / 64);
+  checked(cpu::hack_dequantise_attention, ref::hack_dequantise_attention, 1.0 / 64);
+  data.tokens.assign(Hack::kSequences, Hack::kTokens);
+  const double rows = double{Hack::kSequences} * Hack::kTokens * LargeKv::kHeads;
+  fmt::print(stderr, "hack_vs_dequant: {:.3f} of the bytes of bf16\n",
+             static_cast<double>(hack_sent_bytes(data.shape, Hack::kTokens)) /
+                 (double{Hack::kTokens} * LargeKv::kHeads * 512));
+  add_benchmark("hack_vs_dequant", kOurs, rows, [&data, &cpu] {
+    return seconds_of([&] { cpu::hack_attention(data.attention(), cpu); });
+  });
+  add_benchmark("hack_vs_dequant", kRival, rows, [&data, &cpu] {
+    return seconds_of([&] { cpu::hack_dequantise_attention(data.attention(), cpu); });
+  });
+}
+
+// decode_vs_torch: one call over what tests/bench/decode_vs_torch.py names; prints its seconds. The
+// script holds both against each other and takes turns.
+int decode_for_torch(int sequences, int tokens, const std::string& query_file,
+                     const std::string& rows_file, const std::string& out_file, int rounds) {
+  const auto read = [](const std::string& path, void* to, std::size_t bytes) {
+    std::FILE* file = std::fopen(path.c_str(), "rb");
+    if (file == nullptr || std::fread(to, 1, bytes, file) != bytes) {
+      fmt::print(stderr, "{}: cannot be read\n", path);
+      std::exit(2);
+    }
+    std::fclose(file);
+  };
+  Cpu cpu(usable_processors());
+  LargeKv kv(static_cast<std::size_t>(sequences) * static_cast<std::size_t>(tokens) *
+                 LargeKv::kHeads * 512,
+             sequences, cpu);
+  std::vector<std::uint16_t> query(static_cast<std::size_t>(sequences) * LargeKv::kQueryHeads *
+                                   128);
+  std::vector<std::uint16_t> out(query.size());
+  read(query_file, query.data(), query.size() * 2);
+  read(rows_file, kv.rows.data(), kv.rows.bytes());
+  for (int round = 0; round < rounds; ++round) {
+    const double seconds = seconds_of([&] {
+      cpu::decode_attention({sequences, LargeKv::kQueryHeads, query.data(), kv.cache,
+                             kv.tokens.data(), 1 / std::sqrt(128.0f), 0, 0, out.data()},
+                            cpu);
+    });
+    fmt::print("{:.9f}\n", seconds);
+  }
+  std::FILE* file = std::fopen(out_file.c_str(), "wb");
+  if (file == nullptr || std::fwrite(out.data(), 2, out.size(), file) != out.size()) return 2;
+  return std::fclose(file) == 0 ? 0 : 2;
+}
+
 int run(int argc, char** argv) {
+  if (argc == 8 && std::string(argv[1]) == "--decode-for-torch") {
+    return decode_for_torch(std::stoi(argv[2]), std::stoi(argv[3]), argv[4], argv[5], argv[6],
+                            std::stoi(argv[7]));
+  }
   ContractReporter reporter;
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
@@ -290,10 +380,12 @@ int run(int argc, char** argv) {
   add_hata(hata, cpu);
   std::vector<std::vector<float>> rows;
   add_topk(rows);
+  Hack hack(cpu);
+  add_hack(hack, cpu);
   benchmark::RunSpecifiedBenchmarks(&reporter);
   return reporter.print({"decode_attention", "hata_score", "sparse_attention/4096",
                          "sparse_attention/512", "kv_gather/4096", "kv_gather/512", "topk/10000",
-                         "topk/100000", "topk/1000000"})
+                         "topk/100000", "topk/1000000", "hack_vs_dequant"})
              ? 0
              : 1;
 }

@@ -3,20 +3,33 @@
 set -euo pipefail
 source "$KVLANE_ROOT/tests/run/lib.sh"
 
+set=sim
 case ${1-} in
   "" | -*) ;;
-  kernels | transport) die "the benchmark set '$1' does not exist yet; './kvlane bench' runs the simulator's" ;;
+  kernels)
+    set=kernels
+    shift
+    ;;
+  transport) die "the benchmark set 'transport' does not exist yet; './kvlane bench' runs the simulator's" ;;
   *) die "unknown benchmark set '$1'; expected nothing, kernels or transport" ;;
 esac
 case ${1-} in
   -h | --help)
     echo "usage: ./kvlane bench [kernels|transport] [OPTIONS OF THE BENCHMARK]"
     echo "Prints one line a result: NAME OURS RIVAL RATIO (rates; a ratio above 1 is better)."
+    echo "KVLANE_TORCH_PYTHON: a Python that has PyTorch, for decode_vs_torch (default: python3)."
     exit 0
     ;;
 esac
 need_packages bench "${KVLANE_BUILD_PACKAGES[@]}" "${KVLANE_BENCH_PACKAGES[@]}"
-build_tree bench kvlane_bench_sim
-program=$(find "$KVLANE_ROOT/build/bench" -type f -name kvlane_bench_sim -perm -u+x | head -n 1)
+build_tree bench "kvlane_bench_$set"
+program=$(find "$KVLANE_ROOT/build/bench" -type f -name "kvlane_bench_$set" -perm -u+x | head -n 1)
 cd "$KVLANE_ROOT"
-exec "$program" "$@"
+if [[ $set == sim ]]; then exec "$program" "$@"; fi
+"$program" "$@"
+python=${KVLANE_TORCH_PYTHON:-python3}
+if "$python" -c 'import torch' 2>/dev/null; then
+  exec "$python" tests/bench/decode_vs_torch.py "$program"
+fi
+say "decode_vs_torch is left out: $python has no PyTorch (pip install torch, then KVLANE_TORCH_PYTHON=that python)"
+echo "decode_vs_torch - - -"
