@@ -8,6 +8,8 @@
 #include <set>
 #include <string>
 
+#include "kernels/common/cuda_format.h"
+#include "kernels/common/cuda_kv.h"
 #include "kernels/common/launch.h"
 #include "kernels/common/ptx.h"
 #include "tests/support/cuda_test.h"
@@ -357,4 +359,48 @@ TEST_CASE("integer intrinsics") {
   CHECK(__ffs(8) == 4);
   CHECK(__popc(0xf0f0u) == 8);
   CHECK(__umulhi(0x80000000u, 6u) == 3u);
+}
+
+TEST_CASE("division by a product is exact") {
+  std::mt19937 engine{std::random_device{}()};
+  for (int i = 0; i < 20000; ++i) {
+    const int bits = static_cast<int>(engine() % 31);
+    const int divisor = static_cast<int>(engine() >> (1 + bits)) + 1 - (bits == 0 ? 1 : 0);
+    if (divisor < 1) continue;
+    const cuda::FastDivide divide(divisor);
+    const int multiple =
+        static_cast<int>(engine() % (0x7fffffffu / static_cast<unsigned>(divisor) + 1)) * divisor;
+    CAPTURE(divisor);
+    for (int n :
+         {0, 0x7fffffff, multiple, std::max(0, multiple - 1), static_cast<int>(engine() >> 1)}) {
+      CAPTURE(n);
+      REQUIRE(divide.quotient(n) == n / divisor);
+    }
+  }
+}
+
+TEST_CASE("elements of every format are those of format.h, bit for bit") {
+  namespace kernels = kvlane::kernels;
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto word = static_cast<std::uint16_t>(bits);
+    float out[8];
+    cuda::unpack<kernels::Format::bf16>(uint4{bits | 0x3f800000u, 0, 0, bits << 16}, out);
+    CHECK(std::bit_cast<unsigned>(out[0]) == std::bit_cast<unsigned>(kernels::from_bf16(word)));
+    CHECK(out[1] == 1.0f);
+    CHECK(std::bit_cast<unsigned>(out[7]) == std::bit_cast<unsigned>(kernels::from_bf16(word)));
+    cuda::unpack<kernels::Format::fp16>(uint4{bits | 0x3c000000u, 0, 0, bits << 16}, out);
+    const float expected = kernels::from_fp16(word);
+    CHECK((std::isnan(expected) ? std::isnan(out[0]) : out[0] == expected));
+    CHECK(out[1] == 1.0f);
+  }
+  std::mt19937 engine{std::random_device{}()};
+  for (int i = 0; i < 100000; ++i) {
+    const float value = std::bit_cast<float>(static_cast<std::uint32_t>(engine()));
+    if (std::isnan(value)) continue;
+    std::uint16_t ours = 0;
+    cuda::store_element<kernels::Format::bf16>(&ours, 0, value);
+    CHECK(ours == kernels::to_bf16(value));
+    cuda::store_element<kernels::Format::fp16>(&ours, 0, value);
+    CHECK(ours == kernels::to_fp16(value));
+  }
 }
