@@ -135,7 +135,8 @@ class MachineFitter {
     if (options_.skip.contains(rule.kernel)) return;
     Samples all = rows_of(rule, SmallCaches::leave);
     const bool decode = rule.kernel == "decode_attention";
-    const bool small = decode && all.size() < kRowsBeyondL2;
+    const bool small =
+        decode && all.size() < kRowsBeyondL2 && (all.empty() || !is_own(*all.front()));
     if (small) all = rows_of(rule, SmallCaches::take);
     if (all.empty()) return;
     if (rule.name == "gemm_fp8" && plain_.peak_fp8_flops <= 0) {

@@ -23,8 +23,7 @@ struct Matrix {
   auto operator<=>(const Matrix&) const = default;
 };
 
-constexpr std::size_t kMostShapes = 64;   // of a kernel
-constexpr std::size_t kQuickShapes = 48;  // two halves with two rows a constant each, and to spare
+constexpr std::size_t kMostShapes = 40;  // of a kernel: two halves with two rows a constant each
 constexpr std::size_t kMostMatrices = 20;
 
 class Grid {
@@ -80,13 +79,12 @@ class Grid {
       for (const std::int64_t size : shape) key += ',' + std::to_string(size);
       return fnv1a(key);
     };
-    const std::size_t most = quick_ ? kQuickShapes : kMostShapes;
     std::sort(shapes.begin(), shapes.end());
     shapes.erase(std::unique(shapes.begin(), shapes.end()), shapes.end());
-    if (shapes.size() > most) {
+    if (shapes.size() > kMostShapes) {
       std::sort(shapes.begin(), shapes.end(),
                 [&](const Sizes& a, const Sizes& b) { return hash(a) < hash(b); });
-      shapes.resize(most);
+      shapes.resize(kMostShapes);
     }
     std::vector<Sample> some;
     for (Sizes& shape : shapes) {
@@ -242,10 +240,11 @@ class Grid {
 
 void add_sizes(std::vector<Sample>& out, const char* kernel, const char* variant, bool beside,
                GridSize size) {
-  const int last = size == GridSize::quick ? 20 : 29;
+  // Steps of a third to a half: enough for both halves of a fit.
+  const int last = size == GridSize::quick ? 20 : 28;
   for (int power = 12; power <= last; ++power) {
-    // Three sizes an octave pair: enough for both halves of a fit.
-    for (const std::int64_t bytes : {std::int64_t{1} << power, std::int64_t{3} << (power - 1)}) {
+    for (const std::int64_t bytes : {std::int64_t{1} << power, std::int64_t{3} << (power - 1),
+                                     std::int64_t{5} << (power - 2)}) {
       Sample sample;
       sample.kernel = kernel;
       sample.variant = variant;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "sim/gpu/kernel_work.h"
 
@@ -14,11 +15,22 @@ struct Known {
   double seconds = 0;
 };
 
-// The time of more of the same, in proportion to what grows most.
+// The time of more of the same, in proportion to what grows most: no less than it takes.
 double scaled(const Known& known, const KernelWork& work) {
   const auto ratio = [](double now, double then) { return then > 0 ? now / then : 0; };
   return known.seconds *
          std::max({ratio(work.flops, known.work.flops), ratio(work.bytes, known.work.bytes)});
+}
+
+// By the measured shape that promises least: launches make small ones promise too much, and so does
+// one that was disturbed. None: nothing to go by.
+std::optional<double> expected(const std::vector<Known>& known, const KernelWork& work) {
+  std::optional<double> least;
+  for (const Known& one : known) {
+    const double seconds = scaled(one, work);
+    if (!least || seconds < *least) least = seconds;
+  }
+  return least;
 }
 
 class Session {
@@ -27,7 +39,14 @@ class Session {
       : device_(device), options_(options), machine_(device.machine()) {}
 
   SessionResult run(const std::vector<Sample>& shapes) {
+    const double begin = options_.now();
     for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const double share = static_cast<double>(i) / static_cast<double>(shapes.size());
+      const double spare = options_.budget * share - (options_.now() - begin);
+      timer_ = options_.timer;
+      // Behind time, on a busy machine or one with a vast cache: the fewest repetitions, then less.
+      if (spare < 0) timer_.patience = 0;
+      if (spare < -options_.budget / 20) timer_.fewest = std::min(timer_.fewest, 2);
       if (options_.progress) options_.progress(i, shapes.size());
       if (options_.stopped() || !one(shapes[i])) {
         result_.stopped = true;
@@ -41,9 +60,10 @@ class Session {
   // False: stopped.
   bool one(const Sample& shape) {
     const KernelWork work = kernel_work(shape).value_or(KernelWork{});
-    std::optional<Known>& largest = largest_[shape.kernel + '/' + shape.variant];
-    if (largest && scaled(*largest, work) > options_.timer.too_long) {
-      keep_extrapolated(shape, scaled(*largest, work));
+    std::vector<Known>& known = known_[shape.kernel + '/' + shape.variant];
+    const std::optional<double> promised = expected(known, work);
+    if (promised && *promised > options_.timer.too_long) {
+      keep_extrapolated(shape, *promised);
       return true;
     }
     const Call call = device_.prepare(shape);
@@ -58,10 +78,10 @@ class Session {
     };
     world.now = options_.now;
     world.stopped = options_.stopped;
-    const Timing timing = time_call(world, options_.timer);
+    const Timing timing = time_call(world, timer_);
     if (timing.end == Timing::End::stopped) return false;
     if (timing.end == Timing::End::too_long) {
-      keep_extrapolated(shape, largest ? scaled(*largest, work) : timing.median);
+      keep_extrapolated(shape, promised.value_or(timing.median));
       return true;
     }
     Sample sample = complete(shape);
@@ -69,7 +89,7 @@ class Session {
     sample.conditions.seconds_p25 = timing.p25;
     sample.conditions.seconds_p75 = timing.p75;
     sample.conditions.repetitions = timing.repetitions;
-    if (!largest || timing.median > largest->seconds) largest = Known{work, timing.median};
+    known.push_back({work, timing.median});
     result_.samples.push_back(std::move(sample));
     return true;
   }
@@ -103,7 +123,8 @@ class Session {
   Device& device_;
   const SessionOptions& options_;
   const Machine machine_;
-  std::map<std::string, std::optional<Known>> largest_;  // by kernel and variant
+  TimerOptions timer_;
+  std::map<std::string, std::vector<Known>> known_;  // by kernel and variant
   SessionResult result_;
 };
 

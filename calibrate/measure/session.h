@@ -15,6 +15,7 @@ namespace kvlane::calibrate {
 
 struct SessionOptions {
   TimerOptions timer;
+  double budget = 420;  // seconds for all shapes: behind it, fewer repetitions
   bool cold = true;     // flush before every repetition
   std::string commit;   // of this build
   std::string problem;  // of the load gate, or that this is a quick run

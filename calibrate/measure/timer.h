@@ -8,9 +8,9 @@
 namespace kvlane::calibrate {
 
 struct TimerOptions {
-  int fewest = 5, most = 25;
+  int fewest = 4, most = 25;
   double close = 0.03;    // (p75 - p25) / median at which the fewest suffice
-  double patience = 0.4;  // seconds for one shape beyond the fewest, flushes included
+  double patience = 0.1;  // seconds for one shape beyond the fewest, flushes included
   double too_long = 0.5;  // a call above this is not measured
 };
 
