@@ -212,6 +212,8 @@ kvlane_add_cuda_host_test(occupancy HOST_ONLY VARIANTS plain SOURCES kernels/cud
 kvlane_add_cuda_host_test(prefill_attention SOURCES kernels/cuda_prefill_attention.cpp
   ../kernels/prefill_attention/cuda.cu ../kernels/prefill_attention/kernel.cpp ../kernels/prefill_attention/ref.cpp
   ../kernels/common/kv_cache.cpp)
+kvlane_add_cuda_host_test(hack SOURCES kernels/cuda_hack.cpp ../kernels/hack/cuda.cu ../kernels/hack/kernel.cpp
+  ../kernels/hack/ref.cpp)
 
 # Faults planted in small kernels: each is caught by the detector that the table names, with words that name the
 # place; the sound versions pass under all of them. A detector is believed once it has failed something.
