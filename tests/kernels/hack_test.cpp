@@ -247,14 +247,11 @@ TEST_CASE("equal values, zeros of both signs and the ends of the range") {
   shape.capacity = 32;
   const std::size_t elements = 32 * 64;
   const float huge = 0x1.fep127f;
-  for (const auto& [even, odd] : {std::pair{1.5f, 1.5f},
-                                  {0.0f, -0.0f},
-                                  {-0.0f, 0.0f},
-                                  {0x1p-133f, 0.0f},
-                                  {-3e-38f, 3e-38f},
-                                  {huge, 0.0f},
-                                  {huge, -huge},
-                                  {-huge, huge}}) {
+  const std::pair<float, float> pairs[] = {{1.5f, 1.5f},      {0.0f, -0.0f},     {-0.0f, 0.0f},
+                                           {0x1p-133f, 0.0f}, {-3e-38f, 3e-38f}, {huge, 0.0f},
+                                           {huge, -huge},     {-huge, huge}};
+  for (const auto& pair : pairs) {
+    const float even = pair.first, odd = pair.second;
     CAPTURE(even);
     CAPTURE(odd);
     Buffer tensor(elements * 2);
