@@ -46,7 +46,7 @@ HWY_INLINE void StoreSums(const std::uint16_t* sums, std::size_t n, std::size_t 
 
 // K: `rows` of a partition's tokens; min and scale a channel.
 template <class T>
-HWY_INLINE void QuantiseKeys(const HackLayout& layout, const T* const* rows, std::byte* to) {
+HWY_NOINLINE void QuantiseKeys(const HackLayout& layout, const T* const* rows, std::byte* to) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d), n = layout.partition, dim = layout.head_dim;
   const int bits = static_cast<int>(layout.bits);
@@ -125,7 +125,7 @@ HWY_INLINE void AddPlane(const std::uint8_t* codes, std::size_t stride, std::siz
 
 // V: min and scale a token and group of channels.
 template <class T>
-HWY_INLINE void QuantiseValues(const HackLayout& layout, const T* const* rows, std::byte* to) {
+HWY_NOINLINE void QuantiseValues(const HackLayout& layout, const T* const* rows, std::byte* to) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d), n = layout.partition;
   const int bits = static_cast<int>(layout.bits);

@@ -164,8 +164,8 @@ ProductOfHeads DequantisedOf(std::size_t bits) {
 
 // The quantised partition at `at`.
 template <std::size_t Heads>
-HWY_INLINE void AddPart(const HackLayout& layout, ProductOfHeads product, const std::byte* at,
-                        const std::byte* next, const float* query, const Left& left) {
+HWY_NOINLINE void AddPart(const HackLayout& layout, ProductOfHeads product, const std::byte* at,
+                          const std::byte* next, const float* query, const Left& left) {
   const std::size_t n = layout.partition, dim = layout.head_dim;
   const std::size_t ahead = layout.quantised_head / (2 * layout.groups);
   HWY_ALIGN float logits[Heads][kHackMost];
@@ -194,8 +194,8 @@ HWY_INLINE void AddPart(const HackLayout& layout, ProductOfHeads product, const 
 
 // `tokens` tokens in 16 bit, rows one after the other.
 template <std::size_t Heads, class T>
-HWY_INLINE void AddExact(const T* keys, const T* values, std::size_t tokens, std::size_t dim,
-                         const float* query, const Left& left) {
+HWY_NOINLINE void AddExact(const T* keys, const T* values, std::size_t tokens, std::size_t dim,
+                           const float* query, const Left& left) {
   const Floats d;
   for (std::size_t first = 0; first < tokens; first += kExactTile) {
     const std::size_t n = std::min(kExactTile, tokens - first);
@@ -311,8 +311,8 @@ class Attention {
   // Query heads of the block that begins at `h` of a group: 4, 2 or 1.
   std::size_t block(std::size_t h) const { return group_ - h >= 4 ? 4 : group_ - h >= 2 ? 2 : 1; }
 
-  HWY_INLINE void attend(std::size_t s, std::size_t split, std::size_t first_head,
-                         std::size_t worker) const {
+  HWY_NOINLINE void attend(std::size_t s, std::size_t split, std::size_t first_head,
+                           std::size_t worker) const {
     const auto* store = static_cast<const std::byte*>(args_.store) + s * sequence_bytes_;
     const std::size_t dim = layout_.head_dim, first = split * split_parts_;
     const std::size_t last = std::min(parts(s), first + split_parts_);
@@ -370,7 +370,7 @@ class Attention {
                     query, to);
   }
 
-  HWY_INLINE void merge(std::size_t s, std::size_t query_head) const {
+  HWY_NOINLINE void merge(std::size_t s, std::size_t query_head) const {
     const Floats d;
     const std::size_t dim = layout_.head_dim;
     T* out = static_cast<T*>(args_.out) + (s * query_heads_ + query_head) * dim;
