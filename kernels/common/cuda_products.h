@@ -29,6 +29,10 @@ struct Products {
   static constexpr int kPer = kPerLoad<kFormat>;
   static constexpr int kBytesInFlight = 64;
   using Tile = float[kTile][kPitch];
+  using Parts = float4[kWarps][kOwn][kWarp];  // where warps share the elements, at the end
+  static constexpr std::size_t kSharedBytes = kShareElements && sizeof(Parts) > sizeof(Tile)
+                                                  ? sizeof(Parts)
+                                                  : sizeof(Tile);
 
   // Vectors of one kv head: the i-th is head i % group of token i / group.
   struct Vectors {
@@ -104,7 +108,8 @@ struct Products {
   template <typename Weights, typename Look, typename Finish>
   static __device__ __forceinline__ void run(const Vectors& v, int first, Weights weights,
                                              Look look, Finish finish) {
-    auto& tile = shared<Tile, "products tile">();
+    auto& memory = shared<float4[kSharedBytes / sizeof(float4)], "products">();
+    auto& tile = reinterpret_cast<Tile&>(memory);
     float4 sums[kOwn];
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) sums[i] = float4{0, 0, 0, 0};
@@ -139,7 +144,8 @@ struct Products {
       }
     }
     if constexpr (kShareElements) {
-      auto& parts = shared<float4[kWarps][kOwn][kWarp], "products parts">();
+      auto& parts = reinterpret_cast<Parts&>(memory);
+      __syncthreads();  // the tile is read no more
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) parts[warp_of_block()][i][lane_of_warp()] = sums[i];
       __syncthreads();

@@ -278,7 +278,7 @@ void hata_score(const HataScore& args, Stream stream) {
 
 Budget hata_encode_budget() {
   using P = Encode<Format::bf16, false>;
-  return Budget{P::kThreads, kEncodeBlocksAnSm, sizeof(P::Tile), P::kBytesInFlight};
+  return Budget{P::kThreads, kEncodeBlocksAnSm, P::kSharedBytes, P::kBytesInFlight};
 }
 
 Budget hata_score_budget() {

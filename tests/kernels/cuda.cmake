@@ -197,6 +197,8 @@ endfunction()
 
 kvlane_add_cuda_host_test(executor HOST_ONLY SOURCES kernels/cuda_executor.cpp kernels/cuda_matrix.cpp)
 kvlane_add_cuda_host_test(topk SOURCES kernels/cuda_topk.cpp ../kernels/topk/cuda.cu)
+kvlane_add_cuda_host_test(infinigen SOURCES kernels/cuda_infinigen.cpp ../kernels/infinigen/cuda.cu
+  ../kernels/infinigen/cuda_score.cu ../kernels/infinigen/kernel.cpp ../kernels/infinigen/ref.cpp)
 kvlane_add_cuda_host_test(hata SOURCES kernels/cuda_hata.cpp ../kernels/hata/cuda.cu
   ../kernels/hata/kernel.cpp ../kernels/hata/ref.cpp)
 kvlane_add_cuda_host_test(index_split SOURCES kernels/cuda_index_split.cpp ../kernels/index_split/cuda.cu
