@@ -1,10 +1,11 @@
 #pragma once
 // Printed by torch_values.py (PyTorch 2.15.0, float64); not to be edited.
-// Inputs: element i of a tensor is torch_input(salt, i), in row-major order of the shape named;
-// exact in fp32, fp16 and bf16. Attention: 4 query heads, 2 kv heads, head_dim 64, scale 0.125; query
-// (salt 1) is [new tokens][heads][dim], keys (salt 2) and values (salt 3) are [tokens][kv heads][dim],
-// the new tokens are the last; of outputs each 7th element is kept.
 // clang-format off
+//
+// Inputs: element i of a tensor is torch_input(salt, i), in row-major order of the shape named;
+// exact in fp32, fp16 and bf16. Attention: 4 query heads, 2 kv heads, head_dim 64, scale 0.125;
+// query (salt 1) is [new tokens][heads][dim], keys (salt 2) and values (salt 3) are
+// [tokens][kv heads][dim], the new tokens are the last; of outputs each 7th element is kept.
 
 #include <cstdint>
 

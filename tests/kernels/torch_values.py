@@ -87,11 +87,12 @@ def sampled(x):
 
 print(f"""#pragma once
 // Printed by torch_values.py (PyTorch {torch.__version__.split("+")[0]}, float64); not to be edited.
-// Inputs: element i of a tensor is torch_input(salt, i), in row-major order of the shape named;
-// exact in fp32, fp16 and bf16. Attention: {HEADS} query heads, {KV_HEADS} kv heads, head_dim {DIM}, scale {SCALE}; query
-// (salt 1) is [new tokens][heads][dim], keys (salt 2) and values (salt 3) are [tokens][kv heads][dim],
-// the new tokens are the last; of outputs each {STRIDE}th element is kept.
 // clang-format off
+//
+// Inputs: element i of a tensor is torch_input(salt, i), in row-major order of the shape named;
+// exact in fp32, fp16 and bf16. Attention: {HEADS} query heads, {KV_HEADS} kv heads, head_dim {DIM}, scale {SCALE};
+// query (salt 1) is [new tokens][heads][dim], keys (salt 2) and values (salt 3) are
+// [tokens][kv heads][dim], the new tokens are the last; of outputs each {STRIDE}th element is kept.
 
 #include <cstdint>
 
