@@ -54,6 +54,13 @@ struct Rows {
   Buffer keys, values;
 };
 
+// Poisoned as a whole, not uninitialised: places of the store that no token has are never written.
+DeviceArray<std::byte> poisoned_store(const HackShape& shape, int sequences) {
+  DeviceArray<std::byte> store(hack_sequence_bytes(shape) * size(sequences));
+  cuda::fill(store.data(), 0xa5, store.size());
+  return store;
+}
+
 void append_on_device(const HackShape& shape, const std::vector<std::int32_t>& first,
                       const std::vector<std::int32_t>& tokens, const Rows& rows,
                       const DeviceArray<std::byte>& store) {
@@ -199,7 +206,7 @@ TEST_CASE("append on a GPU writes the reference's bytes, NaN and infinity among 
                       one.values.data(), expected.data()});
     ref::hack_append({shape, sequences, before.data(), after.data(), two.keys.data(),
                       two.values.data(), expected.data()});
-    const DeviceArray<std::byte> store(hack_sequence_bytes(shape) * size(sequences));
+    const DeviceArray<std::byte> store = poisoned_store(shape, sequences);
     append_on_device(shape, none, before, one, store);
     append_on_device(shape, before, after, two, store);
     const std::vector<std::byte> ours = store.host();
@@ -227,7 +234,7 @@ TEST_CASE("append on a GPU token by token is append at once") {
   const std::int32_t none = 0, all = 40;
   ref::hack_append({shape, 1, &none, &all, rows.keys.data(), rows.values.data(), expected.data()});
   for_each_order(orders(3), [&] {
-    const DeviceArray<std::byte> store(hack_sequence_bytes(shape));
+    const DeviceArray<std::byte> store = poisoned_store(shape, 1);
     for (std::int32_t t = 0; t < 40; ++t) {
       Rows row(random, shape, 1);
       std::memcpy(row.keys.data(), static_cast<const std::byte*>(rows.keys.data()) + t * 128, 128);
