@@ -21,7 +21,7 @@ using One = hn::CappedTag<float, 1>;
 
 // body(d, i) over [0, n): whole vectors, then one element at a time.
 template <class Body>
-HWY_INLINE void Strips(std::size_t n, const Body& body) {
+HWY_INLINE void in_strips(std::size_t n, const Body& body) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
@@ -33,62 +33,62 @@ HWY_INLINE void Strips(std::size_t n, const Body& body) {
 inline constexpr std::size_t kElements = 16384;
 
 template <class T>
-HWY_INLINE float SumOfSquares(const T* x, std::size_t width) {
+HWY_INLINE float sum_of_squares(const T* x, std::size_t width) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   auto a = hn::Zero(d), b = a;
   std::size_t i = 0;
   for (; i + 2 * lanes <= width; i += 2 * lanes) {
-    const auto u = LoadFloats(d, x + i), v = LoadFloats(d, x + i + lanes);
+    const auto u = load_floats(d, x + i), v = load_floats(d, x + i + lanes);
     a = hn::MulAdd(u, u, a);
     b = hn::MulAdd(v, v, b);
   }
   float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b)));
   for (; i < width; ++i) {
-    const float u = hn::GetLane(LoadFloats(One(), x + i));
+    const float u = hn::GetLane(load_floats(One(), x + i));
     sum += u * u;
   }
   return sum;
 }
 
 template <class T>
-HWY_INLINE void NormRow(const RmsNorm& args, const T* x, const T* weight, T* out) {
+HWY_INLINE void norm_row(const RmsNorm& args, const T* x, const T* weight, T* out) {
   const auto width = static_cast<std::size_t>(args.width);
-  const float mean = SumOfSquares(x, width) / static_cast<float>(width) + args.epsilon;
+  const float mean = sum_of_squares(x, width) / static_cast<float>(width) + args.epsilon;
   float inverse = 1 / std::sqrt(mean);
   if (!(mean > 1e-30f && mean < std::numeric_limits<float>::infinity())) {
     double squares = 0;  // squares that leave the range of fp32, although the norm does not
     for (std::size_t i = 0; i < width; ++i) {
-      const double u = hn::GetLane(LoadFloats(One(), x + i));
+      const double u = hn::GetLane(load_floats(One(), x + i));
       squares += u * u;
     }
     inverse = static_cast<float>(
         1 / std::sqrt(squares / static_cast<double>(width) + static_cast<double>(args.epsilon)));
   }
   const float plus = args.one_plus_weight ? 1.0f : 0.0f;
-  Strips(width, [&](auto d, std::size_t i) HWY_ATTR {
-    const auto factor = hn::Add(LoadFloats(d, weight + i), hn::Set(d, plus));
-    const auto normal = hn::Mul(LoadFloats(d, x + i), hn::Set(d, inverse));
-    StoreFloats(d, hn::Mul(normal, factor), out + i);
+  in_strips(width, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto factor = hn::Add(load_floats(d, weight + i), hn::Set(d, plus));
+    const auto normal = hn::Mul(load_floats(d, x + i), hn::Set(d, inverse));
+    store_floats(d, hn::Mul(normal, factor), out + i);
   });
 }
 
 template <class T>
-void Norm(const RmsNorm& args, Cpu& cpu) {
+void norm_rows(const RmsNorm& args, Cpu& cpu) {
   const auto width = static_cast<std::size_t>(args.width);
   cpu.parallel_for(
       static_cast<std::size_t>(args.rows),
       [&](std::size_t row, int) HWY_ATTR {
-        NormRow(args, static_cast<const T*>(args.x) + row * width,
-                static_cast<const T*>(args.weight), static_cast<T*>(args.out) + row * width);
+        norm_row(args, static_cast<const T*>(args.x) + row * width,
+                 static_cast<const T*>(args.weight), static_cast<T*>(args.out) + row * width);
       },
       std::max<std::size_t>(1, kElements / width));
 }
 
 // Cosines, then sines, of position * frequency. The angle is reduced in double: at position 10^5 an
 // angle in fp32 would be off by 0.004.
-HWY_INLINE void CosinesAndSines(double position, const float* frequencies, std::size_t n,
-                                float* to) {
+HWY_INLINE void cosines_and_sines(double position, const float* frequencies, std::size_t n,
+                                  float* to) {
   constexpr double kTwoPi = 6.283185307179586476925;
   const hn::CappedTag<double, hn::MaxLanes(hn::ScalableTag<double>())> dd;
   const hn::Rebind<float, decltype(dd)> df;
@@ -107,7 +107,7 @@ HWY_INLINE void CosinesAndSines(double position, const float* frequencies, std::
 }
 
 template <class T>
-void Rotate(const Rope& args, Cpu& cpu) {
+void rotate_heads(const Rope& args, Cpu& cpu) {
   const auto heads = static_cast<std::size_t>(args.heads);
   const auto dim = static_cast<std::size_t>(args.head_dim);
   const auto half = static_cast<std::size_t>(args.rotary_dim / 2);
@@ -118,16 +118,16 @@ void Rotate(const Rope& args, Cpu& cpu) {
       [&](std::size_t token, int worker) HWY_ATTR {
         float* cosine = tables + static_cast<std::size_t>(worker) * 2 * half;
         const float* sine = cosine + half;
-        if (half > 0) CosinesAndSines(args.positions[token], args.frequencies, half, cosine);
+        if (half > 0) cosines_and_sines(args.positions[token], args.frequencies, half, cosine);
         for (std::size_t head = 0; head < heads; ++head) {
           const std::size_t base = (token * heads + head) * dim;
           const T* x = static_cast<const T*>(args.x) + base;
           T* out = static_cast<T*>(args.out) + base;
-          Strips(half, [&](auto d, std::size_t i) HWY_ATTR {
-            const auto a = LoadFloats(d, x + i), b = LoadFloats(d, x + half + i);
+          in_strips(half, [&](auto d, std::size_t i) HWY_ATTR {
+            const auto a = load_floats(d, x + i), b = load_floats(d, x + half + i);
             const auto c = hn::LoadU(d, cosine + i), s = hn::LoadU(d, sine + i);
-            StoreFloats(d, hn::NegMulAdd(b, s, hn::Mul(a, c)), out + i);
-            StoreFloats(d, hn::MulAdd(a, s, hn::Mul(b, c)), out + half + i);
+            store_floats(d, hn::NegMulAdd(b, s, hn::Mul(a, c)), out + i);
+            store_floats(d, hn::MulAdd(a, s, hn::Mul(b, c)), out + half + i);
           });
           if (x != out) std::memcpy(out + 2 * half, x + 2 * half, (dim - 2 * half) * sizeof(T));
         }
@@ -138,7 +138,7 @@ void Rotate(const Rope& args, Cpu& cpu) {
 // x / (1 + e^-y): SiLU with y = x. GELU's tanh form is the same with y = 2 sqrt(2/pi) (x + 0.044715
 // x^3), as (1 + tanh u) / 2 = 1 / (1 + e^-2u). Above e^100 infinity is meant, and x / inf = 0.
 template <class D>
-HWY_INLINE hn::Vec<D> Activate(D d, hn::Vec<D> x, Activation activation) {
+HWY_INLINE hn::Vec<D> activated(D d, hn::Vec<D> x, Activation activation) {
   auto y = x;
   if (activation == Activation::gelu_tanh) {
     const auto cube = hn::Mul(hn::Mul(x, x), x);
@@ -150,28 +150,28 @@ HWY_INLINE hn::Vec<D> Activate(D d, hn::Vec<D> x, Activation activation) {
 
 // body(d, i) over [0, elements), in parts over the threads.
 template <class Body>
-HWY_INLINE void Everywhere(std::size_t elements, Cpu& cpu, const Body& body) {
+HWY_INLINE void everywhere(std::size_t elements, Cpu& cpu, const Body& body) {
   cpu.parallel_for((elements + kElements - 1) / kElements, [&](std::size_t part, int) HWY_ATTR {
     const std::size_t first = part * kElements;
-    Strips(std::min(kElements, elements - first),
-           [&](auto d, std::size_t i) HWY_ATTR { body(d, first + i); });
+    in_strips(std::min(kElements, elements - first),
+              [&](auto d, std::size_t i) HWY_ATTR { body(d, first + i); });
   });
 }
 
 template <class T>
-void Gate(const GatedUnit& args, Cpu& cpu) {
+void gate_rows(const GatedUnit& args, Cpu& cpu) {
   const auto* gate = static_cast<const T*>(args.gate);
   const auto* up = static_cast<const T*>(args.up);
   auto* out = static_cast<T*>(args.out);
-  Everywhere(static_cast<std::size_t>(args.rows) * static_cast<std::size_t>(args.width), cpu,
+  everywhere(static_cast<std::size_t>(args.rows) * static_cast<std::size_t>(args.width), cpu,
              [&](auto d, std::size_t i) HWY_ATTR {
-               const auto value = Activate(d, LoadFloats(d, gate + i), args.activation);
-               StoreFloats(d, hn::Mul(value, LoadFloats(d, up + i)), out + i);
+               const auto value = activated(d, load_floats(d, gate + i), args.activation);
+               store_floats(d, hn::Mul(value, load_floats(d, up + i)), out + i);
              });
 }
 
 template <class T>
-void Embed(const Embedding& args, Cpu& cpu) {
+void embed_rows(const Embedding& args, Cpu& cpu) {
   const auto width = static_cast<std::size_t>(args.width);
   cpu.parallel_for(
       static_cast<std::size_t>(args.tokens),
@@ -179,42 +179,42 @@ void Embed(const Embedding& args, Cpu& cpu) {
         const T* row =
             static_cast<const T*>(args.table) + static_cast<std::size_t>(args.ids[token]) * width;
         T* out = static_cast<T*>(args.out) + token * width;
-        Strips(width, [&](auto d, std::size_t i) HWY_ATTR {
-          StoreFloats(d, hn::Mul(LoadFloats(d, row + i), hn::Set(d, args.scale)), out + i);
+        in_strips(width, [&](auto d, std::size_t i) HWY_ATTR {
+          store_floats(d, hn::Mul(load_floats(d, row + i), hn::Set(d, args.scale)), out + i);
         });
       },
       std::max<std::size_t>(1, kElements / width));
 }
 
 template <class T>
-void Sum(const Add& args, Cpu& cpu) {
+void sum_of(const Add& args, Cpu& cpu) {
   const auto* a = static_cast<const T*>(args.a);
   const auto* b = static_cast<const T*>(args.b);
   auto* out = static_cast<T*>(args.out);
-  Everywhere(static_cast<std::size_t>(args.elements), cpu, [&](auto d, std::size_t i) HWY_ATTR {
-    StoreFloats(d, hn::Add(LoadFloats(d, a + i), LoadFloats(d, b + i)), out + i);
+  everywhere(static_cast<std::size_t>(args.elements), cpu, [&](auto d, std::size_t i) HWY_ATTR {
+    store_floats(d, hn::Add(load_floats(d, a + i), load_floats(d, b + i)), out + i);
   });
 }
 
-void RunNorm(const RmsNorm& args, Cpu& cpu) {
-  if (args.format == Format::fp32) return Norm<float>(args, cpu);
-  args.format == Format::fp16 ? Norm<Fp16>(args, cpu) : Norm<Bf16>(args, cpu);
+void run_norm(const RmsNorm& args, Cpu& cpu) {
+  if (args.format == Format::fp32) return norm_rows<float>(args, cpu);
+  args.format == Format::fp16 ? norm_rows<Fp16>(args, cpu) : norm_rows<Bf16>(args, cpu);
 }
-void RunRope(const Rope& args, Cpu& cpu) {
-  if (args.format == Format::fp32) return Rotate<float>(args, cpu);
-  args.format == Format::fp16 ? Rotate<Fp16>(args, cpu) : Rotate<Bf16>(args, cpu);
+void run_rope(const Rope& args, Cpu& cpu) {
+  if (args.format == Format::fp32) return rotate_heads<float>(args, cpu);
+  args.format == Format::fp16 ? rotate_heads<Fp16>(args, cpu) : rotate_heads<Bf16>(args, cpu);
 }
-void RunGate(const GatedUnit& args, Cpu& cpu) {
-  if (args.format == Format::fp32) return Gate<float>(args, cpu);
-  args.format == Format::fp16 ? Gate<Fp16>(args, cpu) : Gate<Bf16>(args, cpu);
+void run_gate(const GatedUnit& args, Cpu& cpu) {
+  if (args.format == Format::fp32) return gate_rows<float>(args, cpu);
+  args.format == Format::fp16 ? gate_rows<Fp16>(args, cpu) : gate_rows<Bf16>(args, cpu);
 }
-void RunEmbed(const Embedding& args, Cpu& cpu) {
-  if (args.format == Format::fp32) return Embed<float>(args, cpu);
-  args.format == Format::fp16 ? Embed<Fp16>(args, cpu) : Embed<Bf16>(args, cpu);
+void run_embed(const Embedding& args, Cpu& cpu) {
+  if (args.format == Format::fp32) return embed_rows<float>(args, cpu);
+  args.format == Format::fp16 ? embed_rows<Fp16>(args, cpu) : embed_rows<Bf16>(args, cpu);
 }
-void RunAdd(const Add& args, Cpu& cpu) {
-  if (args.format == Format::fp32) return Sum<float>(args, cpu);
-  args.format == Format::fp16 ? Sum<Fp16>(args, cpu) : Sum<Bf16>(args, cpu);
+void run_add(const Add& args, Cpu& cpu) {
+  if (args.format == Format::fp32) return sum_of<float>(args, cpu);
+  args.format == Format::fp16 ? sum_of<Fp16>(args, cpu) : sum_of<Bf16>(args, cpu);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -223,42 +223,42 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace kvlane::kernels {
-HWY_EXPORT(RunNorm);
-HWY_EXPORT(RunRope);
-HWY_EXPORT(RunGate);
-HWY_EXPORT(RunEmbed);
-HWY_EXPORT(RunAdd);
+HWY_EXPORT(run_norm);
+HWY_EXPORT(run_rope);
+HWY_EXPORT(run_gate);
+HWY_EXPORT(run_embed);
+HWY_EXPORT(run_add);
 
 namespace cpu {
 
 void rms_norm(const RmsNorm& args, Cpu& cpu) {
   require(problem(args));
   if (args.rows == 0 || args.width == 0) return;
-  HWY_DYNAMIC_DISPATCH(RunNorm)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run_norm)(args, cpu);
 }
 
 void rope(const Rope& args, Cpu& cpu) {
   require(problem(args));
   if (args.tokens == 0 || args.heads == 0 || args.head_dim == 0) return;
-  HWY_DYNAMIC_DISPATCH(RunRope)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run_rope)(args, cpu);
 }
 
 void gated_unit(const GatedUnit& args, Cpu& cpu) {
   require(problem(args));
   if (args.rows == 0 || args.width == 0) return;
-  HWY_DYNAMIC_DISPATCH(RunGate)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run_gate)(args, cpu);
 }
 
 void embedding(const Embedding& args, Cpu& cpu) {
   require(problem(args));
   if (args.tokens == 0 || args.width == 0) return;
-  HWY_DYNAMIC_DISPATCH(RunEmbed)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run_embed)(args, cpu);
 }
 
 void add(const Add& args, Cpu& cpu) {
   require(problem(args));
   if (args.elements == 0) return;
-  HWY_DYNAMIC_DISPATCH(RunAdd)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run_add)(args, cpu);
 }
 
 }  // namespace cpu

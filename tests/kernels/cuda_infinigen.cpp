@@ -155,12 +155,14 @@ TEST_CASE("infinigen: partial vectors of many tokens, as when prefilling") {
 TEST_CASE("infinigen: scores and rows to take, odd shapes in many orders") {
   INFO("seed ", run_seed());
   Random random(103);
-  for_each_order(orders(10), [&] {
-    for (Format format : {Format::fp32, Format::fp16, Format::bf16}) {
-      for (int group : {1, 3, 8}) {
-        check_score(random, random.between(1, 3), 2, group, 8 * random.between(1, 4),
-                    random.between(1, 300), format, 0);
-      }
+  int round = 0;
+  for_each_order(orders(12), [&] {
+    const Format formats[] = {Format::fp32, Format::fp16, Format::bf16};
+    const int groups[] = {1, 3, 8};
+    ++round;  // every format meets every group
+    for (int i = 0; i < 3; ++i) {
+      check_score(random, random.between(1, 3), 2, groups[(i + round) % 3],
+                  8 * random.between(1, 4), random.between(1, 300), formats[i], 0);
     }
     check_score(random, 2, 1, 4, random.between(1, 40), random.between(1, 200), Format::bf16, 5, 1);
     check_score(random, 1, 1, 11, 24, 70, Format::fp16, 0, 3);
