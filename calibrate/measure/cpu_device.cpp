@@ -63,6 +63,8 @@ class CpuDevice final : public Device {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
+  double waited() override { return seconds_in_line(); }
+
   // Streams over as much as the last-level cache holds, on every thread, so that the caches of
   // each core are emptied with it. Reads alone would do; a sum keeps the compiler from leaving them
   // out.
@@ -102,10 +104,7 @@ std::unique_ptr<Device> open_device(const std::string& word, int threads, std::i
   if (!cuda) {
     throw std::invalid_argument(fmt::format("device '{}'; expected cpu or cuda:N", word));
   }
-  throw NoDevice(
-      fmt::format("device {}: this build has no CUDA; expected cpu, or a build where "
-                  "the CUDA toolkit is installed",
-                  word));
+  throw NoDevice(fmt::format("device {}: this build measures CPUs only; expected cpu", word));
 }
 
 }  // namespace kvlane::calibrate

@@ -37,6 +37,9 @@ class Device {
   virtual Call prepare(const Sample& shape) = 0;
   // Seconds of one run.
   virtual double run(const Call& call) = 0;
+  // Seconds that this program has waited for its processors so far, as far as they are its own
+  // matter: a GPU's work does not wait for them.
+  virtual double waited() { return 0; }
   // Makes the last-level cache forget the operands.
   virtual void flush() = 0;
 };

@@ -122,6 +122,18 @@ Machine read_machine(std::int64_t threads, const std::string& root) {
   return machine;
 }
 
+double seconds_in_line(const std::string& root) {
+  double sum = 0;
+  std::error_code error;
+  // Of each thread: nanoseconds on a processor, nanoseconds in line, slices.
+  for (const auto& thread : fs::directory_iterator(root + "/proc/self/task", error)) {
+    std::ifstream stream(thread.path() / "schedstat");
+    double running = 0, waiting = 0;
+    if (stream >> running >> waiting) sum += waiting * 1e-9;
+  }
+  return sum;
+}
+
 std::optional<double> load_average(const std::string& root) {
   std::istringstream text(file_text(root + "/proc/loadavg"));
   double minute = 0;

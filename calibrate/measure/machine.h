@@ -23,6 +23,10 @@ Machine read_machine(std::int64_t threads, const std::string& root = "");
 // Mean number of runnable processes over the last minute; none where the system does not tell.
 std::optional<double> load_average(const std::string& root = "");
 
+// Seconds that the threads of this process have stood in line for a processor, all together; 0
+// where the system does not tell.
+double seconds_in_line(const std::string& root = "");
+
 // "Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz" -> "Intel-Xeon-Gold-6338".
 std::string plain_name(const std::string& model_name);
 

@@ -77,6 +77,7 @@ class Session {
       if (options_.cold) device_.flush();
     };
     world.now = options_.now;
+    world.waited = [&] { return device_.waited(); };
     world.stopped = options_.stopped;
     const Timing timing = time_call(world, timer_);
     if (timing.end == Timing::End::stopped) return false;

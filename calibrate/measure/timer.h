@@ -1,6 +1,7 @@
 #pragma once
 // The time of a call on a cold cache: warm-up, then repetitions with the cache flushed before each,
-// until their quartiles are close or the patience ends.
+// until their quartiles are close or the patience ends. Repetitions in which the program had to
+// wait for a processor that another had do not count, unless there are no others.
 
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@ struct TimerOptions {
   int fewest = 4, most = 25;
   double close = 0.03;    // (p75 - p25) / median at which the fewest suffice
   double patience = 0.1;  // seconds for one shape beyond the fewest, flushes included
+  double waiting = 0.02;  // share of a repetition's time from which it is disturbed
   double too_long = 0.5;  // a call above this is not measured
 };
 
@@ -18,6 +20,8 @@ struct TimerWorld {
   std::function<double()> call;  // runs once; seconds that it took
   std::function<void()> flush;   // what a call left in the caches is gone
   std::function<double()> now;   // seconds, of any origin
+  // Seconds that the program's threads have waited for a processor so far; may be empty.
+  std::function<double()> waited;
   std::function<bool()> stopped;
 };
 

@@ -173,3 +173,38 @@ TEST_CASE("timer: a stop between two calls leaves nothing half measured") {
   CHECK(time_call(world).end == Timing::End::stopped);
   CHECK(stage.calls == 3);
 }
+
+TEST_CASE("timer: repetitions that stood in line for a processor do not count") {
+  // Every other call is held up by a millisecond, which the system tells.
+  Stage stage{{0.001, 0.001, 0.002}};
+  double line = 0;
+  TimerWorld world = stage.world();
+  world.waited = [&] { return line; };
+  world.call = [&] {
+    const double t = stage.times[stage.calls++ % 3];
+    if (t > 0.0015) line += 0.001;
+    stage.clock += t;
+    return t;
+  };
+  TimerOptions options;
+  options.patience = 1000;
+  const Timing timing = time_call(world, options);
+  CHECK(timing.median == 0.001);
+  CHECK(timing.p75 == 0.001);
+  CHECK(timing.repetitions == options.fewest);
+  CHECK(stage.calls == 1 + 6);  // the warm-up; 1 ms, 2 ms, 1, 1, 2, 1
+
+  // Held up every time, by 10 or by 1 ms: the least disturbed ones stand.
+  Stage busy{{0.011, 0.002}};
+  world = busy.world();
+  world.waited = [&] { return line; };
+  world.call = [&] {
+    const double t = busy.times[busy.calls++ % 2];
+    line += t - 0.001;
+    busy.clock += t;
+    return t;
+  };
+  const Timing least = time_call(world, options);
+  CHECK(least.median == 0.002);
+  CHECK(least.repetitions == options.fewest);
+}

@@ -61,6 +61,9 @@ TEST_CASE("machine: proc and sys of a laptop") {
   CHECK(machine.memory_bytes == 16'318'512LL * 1024);
   CHECK(machine.cache_bytes == 16LL << 20);
   CHECK(load_average(root.string()) == 0.52);
+  put(root / "proc/self/task/10/schedstat", "7000000000 1500000000 12\n");
+  put(root / "proc/self/task/11/schedstat", "1 500000000 1\n");
+  CHECK(seconds_in_line(root.string()) == doctest::Approx(2));
 }
 
 TEST_CASE("machine: one that tells nothing") {
@@ -70,4 +73,5 @@ TEST_CASE("machine: one that tells nothing") {
   CHECK(machine.clock_state == "unknown");
   CHECK(machine.cache_bytes == 0);
   CHECK_FALSE(load_average(folder.path()).has_value());
+  CHECK(seconds_in_line(folder.path()) == 0);
 }
