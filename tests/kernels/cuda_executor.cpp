@@ -143,7 +143,7 @@ __global__ void faulty(Fault fault, uint4* memory) {
       __shfl_sync(0xffffffffu, t, 0, 12);
       break;
     case Fault::barrier_in_branch:
-      if (t < 7) {
+      if (t < 7) {  // NOLINT(bugprone-branch-clone): two places is the fault
         __syncthreads();
       } else {
         __syncthreads();

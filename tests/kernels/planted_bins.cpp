@@ -13,14 +13,13 @@ namespace {
 namespace cuda = kvlane::kernels::cuda;
 using kvlane::kernels::testing::DeviceArray;
 
-enum Fault : int {
-  kSound,
-  kPlainIncrement,      // bins[b]++ for atomicAdd
-  kNotCleared,          // the bins are never set to 0
-  kStaticIndexTooFar,   // bin kBins of a static array
-  kDynamicIndexTooFar,  // one past the bytes that the launch asked for
-  kTieOffByOne,         // equal scores: <= for <, so two take one place
-};
+// Faults: what is planted in the kernels below.
+constexpr int kSound = 0;
+constexpr int kPlainIncrement = 1;      // bins[b]++ for atomicAdd
+constexpr int kNotCleared = 2;          // the bins are never set to 0
+constexpr int kStaticIndexTooFar = 3;   // bin kBins of a static array
+constexpr int kDynamicIndexTooFar = 4;  // one past the bytes that the launch asked for
+constexpr int kTieOffByOne = 5;         // equal scores: <= for <, so two take one place
 
 constexpr int kThreads = 64, kBins = 24, kSize = 500;
 

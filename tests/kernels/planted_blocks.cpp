@@ -14,18 +14,17 @@ namespace {
 namespace cuda = kvlane::kernels::cuda;
 using kvlane::kernels::testing::DeviceArray;
 
-enum Fault : int {
-  kSound,
-  kNoBarrierBeforeRead,   // the tree reads what a neighbour has not written yet
-  kNoBarrierBeforeReuse,  // the next round writes what a slow warp still reads
-  kNoBarrierAfterLast,    // `last` is read while a thread writes it
-  kNoFenceBeforeMerge,    // partial sums of other blocks need not be visible
-  kBlocksShareElement,    // blocks add to one element without atomics
-  kRowPastTheEnd,         // reads one element past the rows
-  kBarrierInBranch,
-  kReturnBeforeBarrier,
-  kLastElementMissing,  // one output is never written
-};
+// Faults: what is planted in the kernels below.
+constexpr int kSound = 0;
+constexpr int kNoBarrierBeforeRead = 1;   // the tree reads what a neighbour has not written yet
+constexpr int kNoBarrierBeforeReuse = 2;  // the next round writes what a slow warp still reads
+constexpr int kNoBarrierAfterLast = 3;    // `last` is read while a thread writes it
+constexpr int kNoFenceBeforeMerge = 4;    // partial sums of other blocks need not be visible
+constexpr int kBlocksShareElement = 5;    // blocks add to one element without atomics
+constexpr int kRowPastTheEnd = 6;         // reads one element past the rows
+constexpr int kBarrierInBranch = 7;
+constexpr int kReturnBeforeBarrier = 8;
+constexpr int kLastElementMissing = 9;  // one output is never written
 
 constexpr int kThreads = 96, kChunks = 3, kRows = 2, kWidth = 1001;
 
@@ -36,7 +35,7 @@ __device__ float block_sum(float value) {
   tree[t] = value;
   if (t < 32) tree[kThreads + t] = 0;  // up to a power of two
   if constexpr (kFault == kBarrierInBranch) {
-    if (t < 40) {
+    if (t < 40) {  // NOLINT(bugprone-branch-clone): two places is the fault
       __syncthreads();
     } else {
       __syncthreads();

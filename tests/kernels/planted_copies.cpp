@@ -12,14 +12,13 @@ namespace {
 namespace cuda = kvlane::kernels::cuda;
 using kvlane::kernels::testing::DeviceArray;
 
-enum Fault : int {
-  kSound,
-  kWaitTooWeak,          // wait_group 1 where 0 is needed
-  kNoBarrierAfterWait,   // a thread sees its own copies only
-  kNoBarrierBeforeCopy,  // the next copy lands where others still read
-  kSourcePastTheEnd,     // copies rows that do not exist; their result is thrown away
-  kMisaligned,           // 16 bytes from an address that is a multiple of 4
-};
+// Faults: what is planted in the kernels below.
+constexpr int kSound = 0;
+constexpr int kWaitTooWeak = 1;          // wait_group 1 where 0 is needed
+constexpr int kNoBarrierAfterWait = 2;   // a thread sees its own copies only
+constexpr int kNoBarrierBeforeCopy = 3;  // the next copy lands where others still read
+constexpr int kSourcePastTheEnd = 4;  // copies rows that do not exist; their result is thrown away
+constexpr int kMisaligned = 5;        // 16 bytes from an address that is a multiple of 4
 
 constexpr int kThreads = 32, kRowFloats = 16, kTileRows = 8, kRows = 37;
 constexpr int kTiles = (kRows + kTileRows - 1) / kTileRows;

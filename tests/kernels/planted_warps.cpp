@@ -13,17 +13,16 @@ namespace {
 namespace cuda = kvlane::kernels::cuda;
 using kvlane::kernels::testing::DeviceArray;
 
-enum Fault : int {
-  kSound,
-  kNoSyncwarp,         // neighbours read what may not be written yet
-  kNoSyncwarpButVote,  // a vote lies between, but votes order no memory
-  kNarrowMask,         // a mask of 16 lanes from all 32
-  kMaskWithReturned,
-  kHalfAtBarrier,    // half a warp at a shuffle, half at a barrier
-  kWrongOffset,      // a butterfly that skips a step
-  kWrongQuad,        // partners 1 and 4 where the quad has 1 and 2
-  kLaneOutsideMask,  // reads a lane that takes no part
-};
+// Faults: what is planted in the kernels below.
+constexpr int kSound = 0;
+constexpr int kNoSyncwarp = 1;         // neighbours read what may not be written yet
+constexpr int kNoSyncwarpButVote = 2;  // a vote lies between, but votes order no memory
+constexpr int kNarrowMask = 3;         // a mask of 16 lanes from all 32
+constexpr int kMaskWithReturned = 4;
+constexpr int kHalfAtBarrier = 5;    // half a warp at a shuffle, half at a barrier
+constexpr int kWrongOffset = 6;      // a butterfly that skips a step
+constexpr int kWrongQuad = 7;        // partners 1 and 4 where the quad has 1 and 2
+constexpr int kLaneOutsideMask = 8;  // reads a lane that takes no part
 
 constexpr int kThreads = 64, kQuad = 4;
 

@@ -1,5 +1,5 @@
 // Tests of CUDA kernels on a real GPU; without one they are skipped (ctest takes 77 as that).
-#define DOCTEST_CONFIG_IMPLEMENT
+#define DOCTEST_CONFIG_IMPLEMENT  // NOLINT(readability-identifier-naming)
 #include <doctest/doctest.h>
 
 #include <cstdio>

@@ -2,6 +2,7 @@
 
 #include "tests/support/cuda_host/sanitize.h"
 
+// NOLINTBEGIN(readability-identifier-naming): the sanitizers look for these names.
 #if defined(__SANITIZE_THREAD__)
 // By default a second race at an address that was reported once is swallowed, and shared memory
 // comes back at the same address launch after launch.
@@ -22,3 +23,4 @@ const char* __ubsan_default_options() { return "print_stacktrace=1"; }
 extern "C" const char* __msan_default_options();
 const char* __msan_default_options() { return "poison_in_malloc=0:poison_in_free=0"; }
 #endif
+// NOLINTEND(readability-identifier-naming)
