@@ -21,7 +21,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // `past_caches`: the destination is not wanted in a cache.
-HWY_INLINE void CopyRun(const std::byte* from, std::byte* to, std::size_t bytes, bool past_caches) {
+HWY_INLINE void copy_run(const std::byte* from, std::byte* to, std::size_t bytes,
+                         bool past_caches) {
   const hn::ScalableTag<std::uint8_t> d;
   const std::size_t step = hn::Lanes(d);
   if (!past_caches || reinterpret_cast<std::uintptr_t>(to) % step != 0 || bytes % (4 * step) != 0) {
@@ -40,7 +41,7 @@ HWY_INLINE void CopyRun(const std::byte* from, std::byte* to, std::size_t bytes,
   }
 }
 
-void Move(const KvGather& args, bool gather, Cpu& cpu) {
+void move_rows(const KvGather& args, bool gather, Cpu& cpu) {
   constexpr std::size_t kTask = 256;                         // rows
   constexpr std::size_t kAhead = 8;                          // rows that are prefetched
   constexpr std::size_t kPastCaches = std::size_t{8} << 20;  // bytes in all
@@ -81,9 +82,9 @@ void Move(const KvGather& args, bool gather, Cpu& cpu) {
           const std::byte* line = rows + row_of(ahead);
           for (std::size_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(line + byte);
         }
-        CopyRun(rows + from, packed + (pair * width + i) * bytes, run * bytes, past_caches);
+        copy_run(rows + from, packed + (pair * width + i) * bytes, run * bytes, past_caches);
       } else {
-        CopyRun(packed + (pair * width + i) * bytes, rows + from, run * bytes, past_caches);
+        copy_run(packed + (pair * width + i) * bytes, rows + from, run * bytes, past_caches);
       }
       i += run;
     }
@@ -98,16 +99,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kvlane::kernels {
 
-HWY_EXPORT(Move);
+HWY_EXPORT(move_rows);
 
 void cpu::kv_gather(const KvGather& args, Cpu& cpu) {
   require(problem(args));
-  HWY_DYNAMIC_DISPATCH(Move)(args, true, cpu);
+  HWY_DYNAMIC_DISPATCH(move_rows)(args, true, cpu);
 }
 
 void cpu::kv_scatter(const KvGather& args, Cpu& cpu) {
   require(problem(args));
-  HWY_DYNAMIC_DISPATCH(Move)(args, false, cpu);
+  HWY_DYNAMIC_DISPATCH(move_rows)(args, false, cpu);
 }
 
 }  // namespace kvlane::kernels

@@ -197,6 +197,8 @@ endfunction()
 
 kvlane_add_cuda_host_test(executor HOST_ONLY SOURCES kernels/cuda_executor.cpp kernels/cuda_matrix.cpp)
 kvlane_add_cuda_host_test(topk SOURCES kernels/cuda_topk.cpp ../kernels/topk/cuda.cu)
+kvlane_add_cuda_host_test(kv_gather SOURCES kernels/cuda_kv_gather.cpp ../kernels/kv_gather/cuda.cu
+  ../kernels/kv_gather/copies.cpp ../kernels/kv_gather/kernel.cpp ../kernels/kv_gather/ref.cpp ../kernels/common/kv_cache.cpp)
 kvlane_add_cuda_host_test(layer SOURCES kernels/cuda_layer.cpp ../kernels/layer/cuda.cu
   ../kernels/layer/cuda_norm.cu ../kernels/layer/cuda_rope.cu ../kernels/layer/kernel.cpp ../kernels/layer/ref.cpp)
 kvlane_add_cuda_host_test(infinigen SOURCES kernels/cuda_infinigen.cpp ../kernels/infinigen/cuda.cu
