@@ -6,11 +6,11 @@
 //
 // For a file that Highway compiles once per instruction set, as simd-inl.h.
 
-#if defined(KVLANE_KERNELS_COMMON_ATTEND_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef KVLANE_KERNELS_COMMON_ATTEND_INL_H_
-#undef KVLANE_KERNELS_COMMON_ATTEND_INL_H_
+#if defined(KVLANE_KERNELS_COMMON_ATTEND_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KVLANE_KERNELS_COMMON_ATTEND_INL_H
+#undef KVLANE_KERNELS_COMMON_ATTEND_INL_H
 #else
-#define KVLANE_KERNELS_COMMON_ATTEND_INL_H_
+#define KVLANE_KERNELS_COMMON_ATTEND_INL_H
 #endif
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct AttendShape {
 };
 
 // Adds up the lanes of four vectors: to[i] = sum of the lanes of the i-th.
-HWY_INLINE void SumFour(FloatVec a, FloatVec b, FloatVec c, FloatVec d, float* to) {
+HWY_INLINE void sum_four(FloatVec a, FloatVec b, FloatVec c, FloatVec d, float* to) {
   const Floats df;
   const hn::Repartition<double, Floats> dd;
   const auto ab = hn::Add(hn::InterleaveLower(df, a, b), hn::InterleaveUpper(df, a, b));
@@ -61,39 +61,39 @@ HWY_INLINE void SumFour(FloatVec a, FloatVec b, FloatVec c, FloatVec d, float* t
 
 // Rows of a later tile on their way into a cache, a line at a time in the order of memory, evenly
 // over the work on the tile at hand: so the processor's own prefetching keeps step.
+template <class T>
 class Ahead {
  public:
   Ahead() = default;
-  template <class T>
   Ahead(const T* const* rows, std::size_t n, std::size_t row_bytes)
-      : rows_(reinterpret_cast<const char* const*>(rows)),
+      : rows_(rows),
         end_(rows_ + n),
         lines_((row_bytes + 63) / 64),
         left_(lines_),
-        at_(n > 0 ? *rows_ : nullptr) {}
+        at_(n > 0 ? reinterpret_cast<const char*>(*rows_) : nullptr) {}
   HWY_INLINE void fetch() {
     if (rows_ == end_) return;
     __builtin_prefetch(at_);
     at_ += 64;
     if (--left_ > 0) return;
     left_ = lines_;
-    if (++rows_ != end_) at_ = *rows_;
+    if (++rows_ != end_) at_ = reinterpret_cast<const char*>(*rows_);
   }
   HWY_INLINE void fetch_bytes(std::size_t bytes) {
     for (std::size_t byte = 0; byte < bytes; byte += 64) fetch();
   }
 
  private:
-  const char* const* rows_ = nullptr;
-  const char* const* end_ = nullptr;
+  const T* const* rows_ = nullptr;
+  const T* const* end_ = nullptr;
   std::size_t lines_ = 0, left_ = 0;
   const char* at_ = nullptr;
 };
 
 // Logits of `Heads` queries against four rows.
 template <std::size_t Heads, class T>
-HWY_INLINE void FourLogits(const T* const* rows, Ahead* ahead, const float* query,
-                           std::size_t head_dim, float* logits) {
+HWY_INLINE void four_logits(const T* const* rows, Ahead<T>* ahead, const float* query,
+                            std::size_t head_dim, float* logits) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   FloatVec sum[Heads][4];
@@ -102,7 +102,7 @@ HWY_INLINE void FourLogits(const T* const* rows, Ahead* ahead, const float* quer
   }
   for (std::size_t i = 0; i < head_dim; i += lanes) {
     FloatVec key[4];
-    for (std::size_t t = 0; t < 4; ++t) key[t] = LoadFloats(d, rows[t] + i);
+    for (std::size_t t = 0; t < 4; ++t) key[t] = load_floats(d, rows[t] + i);
     // Of the 8 * lanes elements of K and V that a turn stands for, half here, half with the values.
     if (ahead != nullptr) ahead->fetch_bytes(4 * hn::MaxLanes(d) * sizeof(T));
     for (std::size_t h = 0; h < Heads; ++h) {
@@ -111,14 +111,15 @@ HWY_INLINE void FourLogits(const T* const* rows, Ahead* ahead, const float* quer
     }
   }
   for (std::size_t h = 0; h < Heads; ++h) {
-    SumFour(sum[h][0], sum[h][1], sum[h][2], sum[h][3], logits + h * kAttendTile);
+    sum_four(sum[h][0], sum[h][1], sum[h][2], sum[h][3], logits + h * kAttendTile);
   }
 }
 
 // values[h] = values[h] * keep[h] + sum over rows of weights[h][row] * V[row].
 template <std::size_t Heads, class T>
-HWY_INLINE void AddValues(const T* const* rows, Ahead* ahead, std::size_t n, const float* weights,
-                          const float* keep, std::size_t head_dim, float* values) {
+HWY_INLINE void add_values(const T* const* rows, Ahead<T>* ahead, std::size_t n,
+                           const float* weights, const float* keep, std::size_t head_dim,
+                           float* values) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t i = 0; i < head_dim; i += lanes) {
@@ -127,7 +128,7 @@ HWY_INLINE void AddValues(const T* const* rows, Ahead* ahead, std::size_t n, con
       sum[h] = hn::Mul(hn::LoadU(d, values + h * head_dim + i), hn::Set(d, keep[h]));
     }
     for (std::size_t t = 0; t < n; ++t) {
-      const auto value = LoadFloats(d, rows[t] + head_dim + i);
+      const auto value = load_floats(d, rows[t] + head_dim + i);
       // A line for every 64 of its bytes that go through here.
       constexpr std::size_t kTurns =
           std::max<std::size_t>(1, 64 / (hn::MaxLanes(Floats()) * sizeof(T)));
@@ -145,7 +146,7 @@ HWY_INLINE void AddValues(const T* const* rows, Ahead* ahead, std::size_t n, con
 
 // Calls body(h, count as a constant) over the heads of a group, four or fewer at a time.
 template <class Four, class Two, class One>
-HWY_INLINE void OverHeads(std::size_t group, Four&& four, Two&& two, One&& one) {
+HWY_INLINE void over_heads(std::size_t group, Four&& four, Two&& two, One&& one) {
   std::size_t h = 0;
   for (; h + 4 <= group; h += 4) four(h);
   for (; h + 2 <= group; h += 2) two(h);
@@ -153,14 +154,14 @@ HWY_INLINE void OverHeads(std::size_t group, Four&& four, Two&& two, One&& one) 
 }
 
 // What a chunk leaves a kv head: top and sum of each query head, then their values.
-HWY_INLINE std::size_t ChunkFloats(const AttendShape& shape) {
+HWY_INLINE std::size_t chunk_floats(const AttendShape& shape) {
   return shape.group * (shape.head_dim + 2);
 }
 
 // Logits of a tile, already computed, into weights; updates top and sum, `keep` is what values so
 // far are multiplied by.
-HWY_INLINE void WeighTile(float* logits, std::size_t n, float soft_cap, float& top, float& sum,
-                          float& keep) {
+HWY_INLINE void weigh_tile(float* logits, std::size_t n, float soft_cap, float& top, float& sum,
+                           float& keep) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   const float lowest = -std::numeric_limits<float>::infinity();
@@ -169,7 +170,7 @@ HWY_INLINE void WeighTile(float* logits, std::size_t n, float soft_cap, float& t
   for (std::size_t t = 0; t < n; t += lanes) {
     auto x = hn::LoadU(d, logits + t);
     if (soft_cap > 0) {
-      x = hn::IfThenElse(hn::FirstN(d, n - t), SoftCap(d, x, soft_cap), x);
+      x = hn::IfThenElse(hn::FirstN(d, n - t), soft_capped(d, x, soft_cap), x);
       hn::StoreU(x, d, logits + t);
     }
     largest = hn::Max(largest, x);
@@ -181,7 +182,7 @@ HWY_INLINE void WeighTile(float* logits, std::size_t n, float soft_cap, float& t
   keep = before == lowest ? 0 : std::exp(before - base);
   auto added = hn::Zero(d);
   for (std::size_t t = 0; t < n; t += lanes) {
-    const auto weight = ExpOrNaN(d, hn::Sub(hn::LoadU(d, logits + t), hn::Set(d, base)));
+    const auto weight = exp_or_nan(d, hn::Sub(hn::LoadU(d, logits + t), hn::Set(d, base)));
     hn::StoreU(weight, d, logits + t);
     added = hn::Add(added, weight);
   }
@@ -190,41 +191,41 @@ HWY_INLINE void WeighTile(float* logits, std::size_t n, float soft_cap, float& t
 
 // One tile of one kv head. rows[n ... ] is filled up to a multiple of four.
 template <class T>
-HWY_INLINE void AttendTile(const AttendShape& shape, const T* const* rows, Ahead& ahead,
-                           std::size_t n, const float* scaled, float* logits, float* keep,
-                           float* left) {
+HWY_INLINE void attend_tile(const AttendShape& shape, const T* const* rows, Ahead<T>& ahead,
+                            std::size_t n, const float* scaled, float* logits, float* keep,
+                            float* left) {
   const std::size_t group = shape.group, head_dim = shape.head_dim;
   float* values = left + 2 * group;
   for (std::size_t t = 0; t < n; t += 4) {
     const auto of = [&](std::size_t h) { return logits + h * kAttendTile + t; };
     const auto query = [&](std::size_t h) { return scaled + h * head_dim; };
-    OverHeads(
+    over_heads(
         group,
         [&](std::size_t h) {
-          FourLogits<4>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
+          four_logits<4>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
         },
         [&](std::size_t h) {
-          FourLogits<2>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
+          four_logits<2>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
         },
         [&](std::size_t h) {
-          FourLogits<1>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
+          four_logits<1>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
         });
   }
   for (std::size_t h = 0; h < group; ++h) {
-    WeighTile(logits + h * kAttendTile, n, shape.soft_cap, left[h], left[group + h], keep[h]);
+    weigh_tile(logits + h * kAttendTile, n, shape.soft_cap, left[h], left[group + h], keep[h]);
   }
   const auto weights = [&](std::size_t h) { return logits + h * kAttendTile; };
   const auto of = [&](std::size_t h) { return values + h * head_dim; };
-  OverHeads(
+  over_heads(
       group,
       [&](std::size_t h) {
-        AddValues<4>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
+        add_values<4>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
       },
       [&](std::size_t h) {
-        AddValues<2>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
+        add_values<2>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
       },
       [&](std::size_t h) {
-        AddValues<1>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
+        add_values<1>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
       });
 }
 
@@ -232,16 +233,16 @@ HWY_INLINE void AttendTile(const AttendShape& shape, const T* const* rows, Ahead
 // so a block-major cache is read from front to end. rows_of(head) counts rows, fill(head, first,
 // n, rows) names some. `work`: AttendWork(shape) floats.
 template <class T, class Rows, class Fill>
-HWY_INLINE void AttendChunk(const AttendShape& shape, const T* query, std::size_t first,
-                            const Rows& rows_of, const Fill& fill, float* work, float* left) {
+HWY_INLINE void attend_chunk(const AttendShape& shape, const T* query, std::size_t first,
+                             const Rows& rows_of, const Fill& fill, float* work, float* left) {
   const std::size_t group = shape.group, head_dim = shape.head_dim, heads = shape.kv_heads;
   float* logits = work;
   float* keep = logits + group * kAttendTile;
   float* scaled = keep + group;
-  ToFloats(query, heads * group * head_dim, scaled);
+  to_floats(query, heads * group * head_dim, scaled);
   for (std::size_t i = 0; i < heads * group * head_dim; ++i) scaled[i] *= shape.scale;
   for (std::size_t h = 0; h < heads; ++h) {
-    float* of = left + h * ChunkFloats(shape);
+    float* of = left + h * chunk_floats(shape);
     std::fill_n(of, group, -std::numeric_limits<float>::infinity());
     std::fill_n(of + group, group * (head_dim + 1), 0.0f);
   }
@@ -265,16 +266,16 @@ HWY_INLINE void AttendChunk(const AttendShape& shape, const T* query, std::size_
     const std::size_t slot = item % (kAttendAhead + 1), head = item % heads;
     if (counts[slot] == 0) continue;
     const std::size_t next = (item + kAttendAhead) % (kAttendAhead + 1);
-    Ahead ahead(ring[next], counts[next], 2 * head_dim * sizeof(T));
-    AttendTile(shape, ring[slot], ahead, counts[slot], scaled + head * group * head_dim, logits,
-               keep, left + head * ChunkFloats(shape));
+    Ahead<T> ahead(ring[next], counts[next], 2 * head_dim * sizeof(T));
+    attend_tile(shape, ring[slot], ahead, counts[slot], scaled + head * group * head_dim, logits,
+                keep, left + head * chunk_floats(shape));
   }
 }
 
 // The chunks of one kv head put together. No chunks: 0.
 template <class T>
-HWY_INLINE void MergeChunks(const AttendShape& shape, const float* left, std::size_t step,
-                            std::size_t chunks, float* work, T* out) {
+HWY_INLINE void merge_chunks(const AttendShape& shape, const float* left, std::size_t step,
+                             std::size_t chunks, float* work, T* out) {
   const std::size_t group = shape.group, head_dim = shape.head_dim;
   const float lowest = -std::numeric_limits<float>::infinity();
   for (std::size_t h = 0; h < group; ++h) {
@@ -292,17 +293,17 @@ HWY_INLINE void MergeChunks(const AttendShape& shape, const float* left, std::si
     if (chunks > 0) {
       for (std::size_t i = 0; i < head_dim; ++i) work[i] /= sum;
     }
-    FromFloats(work, head_dim, out + h * head_dim);
+    from_floats(work, head_dim, out + h * head_dim);
   }
 }
 
 // rows_of(sequence, kv head) counts rows; fill(sequence, kv head, first, n, rows) names some.
 template <class T, class Rows, class Fill>
-void AttendAll(const AttendShape& shape, const T* query, T* out, std::size_t most_rows,
-               const Rows& rows_of, const Fill& fill, Cpu& cpu) {
+void attend_all(const AttendShape& shape, const T* query, T* out, std::size_t most_rows,
+                const Rows& rows_of, const Fill& fill, Cpu& cpu) {
   const std::size_t heads = shape.kv_heads, group_floats = shape.group * shape.head_dim;
   const std::size_t chunks = (most_rows + kAttendChunk - 1) / kAttendChunk;
-  const std::size_t step = heads * ChunkFloats(shape);
+  const std::size_t step = heads * chunk_floats(shape);
   const std::size_t work = shape.group * (kAttendTile + 1) + heads * group_floats;
   const std::size_t work_step = (work + 15) / 16 * 16;
   const std::size_t works = static_cast<std::size_t>(cpu.threads()) * work_step;
@@ -314,7 +315,7 @@ void AttendAll(const AttendShape& shape, const T* query, T* out, std::size_t mos
   };
   cpu.parallel_for(shape.sequences * chunks, [&](std::size_t task, int worker) {
     const std::size_t sequence = task / chunks;
-    AttendChunk<T>(
+    attend_chunk<T>(
         shape, query + sequence * heads * group_floats, task % chunks * kAttendChunk,
         [&](std::size_t head) { return rows_of(sequence, head); },
         [&](std::size_t head, std::size_t first, std::size_t n, const T** to) {
@@ -325,8 +326,8 @@ void AttendAll(const AttendShape& shape, const T* query, T* out, std::size_t mos
   cpu.parallel_for(shape.sequences * heads, [&](std::size_t pair, int worker) {
     const std::size_t sequence = pair / heads, head = pair % heads;
     const std::size_t count = (rows_of(sequence, head) + kAttendChunk - 1) / kAttendChunk;
-    MergeChunks(shape, left + sequence * chunks * step + head * ChunkFloats(shape), step, count,
-                mine(worker), out + pair * group_floats);
+    merge_chunks(shape, left + sequence * chunks * step + head * chunk_floats(shape), step, count,
+                 mine(worker), out + pair * group_floats);
   });
 }
 

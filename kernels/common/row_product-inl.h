@@ -2,11 +2,11 @@
 // matrix[i][j], fp32. What hashing keys and keeping a few of their channels have in common.
 // For a file that Highway compiles once per instruction set, as simd-inl.h.
 
-#if defined(KVLANE_KERNELS_COMMON_ROW_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef KVLANE_KERNELS_COMMON_ROW_PRODUCT_INL_H_
-#undef KVLANE_KERNELS_COMMON_ROW_PRODUCT_INL_H_
+#if defined(KVLANE_KERNELS_COMMON_ROW_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KVLANE_KERNELS_COMMON_ROW_PRODUCT_INL_H
+#undef KVLANE_KERNELS_COMMON_ROW_PRODUCT_INL_H
 #else
-#define KVLANE_KERNELS_COMMON_ROW_PRODUCT_INL_H_
+#define KVLANE_KERNELS_COMMON_ROW_PRODUCT_INL_H
 #endif
 
 #include <cstddef>
@@ -24,8 +24,8 @@ inline constexpr std::size_t kProductRows = 4;
 
 // Columns [j, j + Vectors * lanes) of `Rows` rows.
 template <std::size_t Rows, std::size_t Vectors>
-HWY_INLINE void ProductBlock(const float* x, std::size_t inner, const float* matrix,
-                             std::size_t columns, std::size_t j, float* out) {
+HWY_INLINE void product_block(const float* x, std::size_t inner, const float* matrix,
+                              std::size_t columns, std::size_t j, float* out) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   FloatVec sum[Rows][Vectors];
@@ -49,22 +49,22 @@ HWY_INLINE void ProductBlock(const float* x, std::size_t inner, const float* mat
 }
 
 template <std::size_t Rows>
-HWY_INLINE void RowProduct(const float* x, std::size_t inner, const float* matrix,
-                           std::size_t columns, float* out) {
+HWY_INLINE void row_product(const float* x, std::size_t inner, const float* matrix,
+                            std::size_t columns, float* out) {
   const std::size_t lanes = hn::Lanes(Floats());
   std::size_t j = 0;
   for (; j + 4 * lanes <= columns; j += 4 * lanes) {
-    ProductBlock<Rows, 4>(x, inner, matrix, columns, j, out);
+    product_block<Rows, 4>(x, inner, matrix, columns, j, out);
   }
-  for (; j < columns; j += lanes) ProductBlock<Rows, 1>(x, inner, matrix, columns, j, out);
+  for (; j < columns; j += lanes) product_block<Rows, 1>(x, inner, matrix, columns, j, out);
 }
 
 // `rows` rows (at most kProductRows) of x, columns a multiple of kProductColumns.
-HWY_INLINE void RowProduct(std::size_t rows, const float* x, std::size_t inner, const float* matrix,
-                           std::size_t columns, float* out) {
-  if (rows == kProductRows) return RowProduct<kProductRows>(x, inner, matrix, columns, out);
+HWY_INLINE void row_product(std::size_t rows, const float* x, std::size_t inner,
+                            const float* matrix, std::size_t columns, float* out) {
+  if (rows == kProductRows) return row_product<kProductRows>(x, inner, matrix, columns, out);
   for (std::size_t r = 0; r < rows; ++r) {
-    RowProduct<1>(x + r * inner, inner, matrix, columns, out + r * columns);
+    row_product<1>(x + r * inner, inner, matrix, columns, out + r * columns);
   }
 }
 

@@ -1,11 +1,11 @@
 // Vectors of floats from and to the number formats, and the functions that attention needs. For a
 // file that Highway compiles once per instruction set: include it after hwy/foreach_target.h.
 
-#if defined(KVLANE_KERNELS_COMMON_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef KVLANE_KERNELS_COMMON_SIMD_INL_H_
-#undef KVLANE_KERNELS_COMMON_SIMD_INL_H_
+#if defined(KVLANE_KERNELS_COMMON_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KVLANE_KERNELS_COMMON_SIMD_INL_H
+#undef KVLANE_KERNELS_COMMON_SIMD_INL_H
 #else
-#define KVLANE_KERNELS_COMMON_SIMD_INL_H_
+#define KVLANE_KERNELS_COMMON_SIMD_INL_H
 #endif
 
 #include <hwy/contrib/math/math-inl.h>
@@ -30,11 +30,11 @@ using Bf16 = hwy::bfloat16_t;
 using Fp16 = hwy::float16_t;
 
 template <class D>
-HWY_INLINE hn::Vec<D> LoadFloats(D d, const float* from) {
+HWY_INLINE hn::Vec<D> load_floats(D d, const float* from) {
   return hn::LoadU(d, from);
 }
 template <class D>
-HWY_INLINE hn::Vec<D> LoadFloats(D d, const Bf16* from) {
+HWY_INLINE hn::Vec<D> load_floats(D d, const Bf16* from) {
   const hn::RebindToUnsigned<D> du;
   const hn::Rebind<std::uint16_t, D> dh;
   const auto bits = hn::LoadU(dh, reinterpret_cast<const std::uint16_t*>(from));
@@ -48,7 +48,7 @@ inline constexpr bool kConvertsHalves = false;
 inline constexpr bool kConvertsHalves = true;
 #endif
 template <class D>
-HWY_INLINE hn::Vec<D> LoadFloats(D d, const Fp16* from) {
+HWY_INLINE hn::Vec<D> load_floats(D d, const Fp16* from) {
   if constexpr (kConvertsHalves) {
     return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
   } else {
@@ -59,12 +59,12 @@ HWY_INLINE hn::Vec<D> LoadFloats(D d, const Fp16* from) {
 }
 
 template <class D>
-HWY_INLINE void StoreFloats(D d, hn::Vec<D> v, float* to) {
+HWY_INLINE void store_floats(D d, hn::Vec<D> v, float* to) {
   hn::StoreU(v, d, to);
 }
 // To nearest, ties to even; NaN stays NaN.
 template <class D>
-HWY_INLINE void StoreFloats([[maybe_unused]] D d, hn::Vec<D> v, Bf16* to) {
+HWY_INLINE void store_floats([[maybe_unused]] D d, hn::Vec<D> v, Bf16* to) {
   const hn::RebindToUnsigned<D> du;
   const hn::Rebind<std::uint16_t, D> dh;
   const auto bits = hn::BitCast(du, v);
@@ -76,7 +76,7 @@ HWY_INLINE void StoreFloats([[maybe_unused]] D d, hn::Vec<D> v, Bf16* to) {
   hn::StoreU(hn::TruncateTo(dh, chosen), dh, reinterpret_cast<std::uint16_t*>(to));
 }
 template <class D>
-HWY_INLINE void StoreFloats([[maybe_unused]] D d, hn::Vec<D> v, Fp16* to) {
+HWY_INLINE void store_floats([[maybe_unused]] D d, hn::Vec<D> v, Fp16* to) {
   if constexpr (kConvertsHalves) {
     const hn::Rebind<hwy::float16_t, D> dh;
     hn::StoreU(hn::DemoteTo(dh, v), dh, to);
@@ -89,13 +89,13 @@ HWY_INLINE void StoreFloats([[maybe_unused]] D d, hn::Vec<D> v, Fp16* to) {
 
 // e^x; NaN stays NaN (Highway's own makes it 0). Below -104 it is 0.
 template <class D>
-HWY_INLINE hn::Vec<D> ExpOrNaN(D d, hn::Vec<D> x) {
+HWY_INLINE hn::Vec<D> exp_or_nan(D d, hn::Vec<D> x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
 }
 
 // cap * tanh(x / cap), for any x; NaN stays NaN.
 template <class D>
-HWY_INLINE hn::Vec<D> SoftCap(D d, hn::Vec<D> x, float cap) {
+HWY_INLINE hn::Vec<D> soft_capped(D d, hn::Vec<D> x, float cap) {
   const auto limit = hn::Set(d, 20.0f);  // tanh(20) is 1 in fp32
   const auto ratio = hn::Mul(x, hn::Set(d, 1 / cap));
   const auto clamped = hn::Max(hn::Min(ratio, limit), hn::Neg(limit));
@@ -104,22 +104,22 @@ HWY_INLINE hn::Vec<D> SoftCap(D d, hn::Vec<D> x, float cap) {
 
 // Elements [0, n) of a row of any format as floats and back, n any number.
 template <class T>
-HWY_INLINE void ToFloats(const T* from, std::size_t n, float* to) {
+HWY_INLINE void to_floats(const T* from, std::size_t n, float* to) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(LoadFloats(d, from + i), d, to + i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(load_floats(d, from + i), d, to + i);
   const hn::CappedTag<float, 1> d1;
-  for (; i < n; ++i) hn::StoreU(LoadFloats(d1, from + i), d1, to + i);
+  for (; i < n; ++i) hn::StoreU(load_floats(d1, from + i), d1, to + i);
 }
 template <class T>
-HWY_INLINE void FromFloats(const float* from, std::size_t n, T* to) {
+HWY_INLINE void from_floats(const float* from, std::size_t n, T* to) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) StoreFloats(d, hn::LoadU(d, from + i), to + i);
+  for (; i + lanes <= n; i += lanes) store_floats(d, hn::LoadU(d, from + i), to + i);
   const hn::CappedTag<float, 1> d1;
-  for (; i < n; ++i) StoreFloats(d1, hn::LoadU(d1, from + i), to + i);
+  for (; i < n; ++i) store_floats(d1, hn::LoadU(d1, from + i), to + i);
 }
 
 }  // namespace HWY_NAMESPACE

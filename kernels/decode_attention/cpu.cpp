@@ -13,7 +13,7 @@ namespace kvlane::kernels {
 namespace HWY_NAMESPACE {
 
 template <class T>
-void Decode(const DecodeAttention& args, Cpu& cpu) {
+void decode_in(const DecodeAttention& args, Cpu& cpu) {
   const KvCache& kv = args.kv;
   const AttendShape shape{static_cast<std::size_t>(args.sequences),
                           static_cast<std::size_t>(kv.kv_heads),
@@ -31,7 +31,7 @@ void Decode(const DecodeAttention& args, Cpu& cpu) {
   std::size_t most = 0;
   for (std::size_t i = 0; i < shape.sequences; ++i) most = std::max(most, rows_of(i, 0));
   const auto* base = static_cast<const T*>(kv.rows);
-  AttendAll<T>(
+  attend_all<T>(
       shape, static_cast<const T*>(args.query), static_cast<T*>(args.out), most, rows_of,
       [&](std::size_t sequence, std::size_t head, std::size_t first, std::size_t n, const T** to) {
         int token = skipped(sequence) + static_cast<int>(first);
@@ -47,14 +47,14 @@ void Decode(const DecodeAttention& args, Cpu& cpu) {
       cpu);
 }
 
-void Run(const DecodeAttention& args, Cpu& cpu) {
+void run(const DecodeAttention& args, Cpu& cpu) {
   switch (args.kv.format) {
     case Format::fp32:
-      return Decode<float>(args, cpu);
+      return decode_in<float>(args, cpu);
     case Format::fp16:
-      return Decode<Fp16>(args, cpu);
+      return decode_in<Fp16>(args, cpu);
     case Format::bf16:
-      return Decode<Bf16>(args, cpu);
+      return decode_in<Bf16>(args, cpu);
   }
 }
 
@@ -65,11 +65,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kvlane::kernels {
 
-HWY_EXPORT(Run);
+HWY_EXPORT(run);
 
 void cpu::decode_attention(const DecodeAttention& args, Cpu& cpu) {
   require(problem(args));
-  HWY_DYNAMIC_DISPATCH(Run)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run)(args, cpu);
 }
 
 }  // namespace kvlane::kernels

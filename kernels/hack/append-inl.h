@@ -1,11 +1,11 @@
 // Quantises a partition of one head: vectors run over channels, for K and for V. For a file that
 // Highway compiles once per instruction set, as simd-inl.h.
 
-#if defined(KVLANE_KERNELS_HACK_APPEND_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef KVLANE_KERNELS_HACK_APPEND_INL_H_
-#undef KVLANE_KERNELS_HACK_APPEND_INL_H_
+#if defined(KVLANE_KERNELS_HACK_APPEND_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KVLANE_KERNELS_HACK_APPEND_INL_H
+#undef KVLANE_KERNELS_HACK_APPEND_INL_H
 #else
-#define KVLANE_KERNELS_HACK_APPEND_INL_H_
+#define KVLANE_KERNELS_HACK_APPEND_INL_H
 #endif
 
 #include <cstddef>
@@ -24,8 +24,8 @@ inline constexpr std::size_t kMostTokens = 128;  // of a partition
 inline constexpr std::size_t kMostChannels = 256;
 
 // Codes of a vector of values: to nearest, within [0, levels]; 0 where the scale is 0.
-HWY_INLINE void StoreCodes(FloatVec x, FloatVec min, FloatVec scale, float levels,
-                           std::uint8_t* to) {
+HWY_INLINE void store_codes(FloatVec x, FloatVec min, FloatVec scale, float levels,
+                            std::uint8_t* to) {
   const Floats d;
   const hn::RebindToSigned<Floats> di;
   const hn::Rebind<std::uint8_t, decltype(di)> d8;
@@ -35,8 +35,8 @@ HWY_INLINE void StoreCodes(FloatVec x, FloatVec min, FloatVec scale, float level
   hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(known)), d8, to);
 }
 
-HWY_INLINE void StoreSums(const std::uint16_t* sums, std::size_t n, std::size_t sum_bytes,
-                          std::byte* to) {
+HWY_INLINE void store_sums(const std::uint16_t* sums, std::size_t n, std::size_t sum_bytes,
+                           std::byte* to) {
   if (sum_bytes == 2) {
     std::memcpy(to, sums, n * 2);
   } else {
@@ -46,16 +46,16 @@ HWY_INLINE void StoreSums(const std::uint16_t* sums, std::size_t n, std::size_t 
 
 // K: `rows` of a partition's tokens; min and scale a channel.
 template <class T>
-HWY_NOINLINE void QuantiseKeys(const HackLayout& layout, const T* const* rows, std::byte* to) {
+HWY_NOINLINE void quantise_keys(const HackLayout& layout, const T* const* rows, std::byte* to) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d), n = layout.partition, dim = layout.head_dim;
   const int bits = static_cast<int>(layout.bits);
   const auto levels = static_cast<float>((1 << bits) - 1);
   HWY_ALIGN float min[kMostChannels], scale[kMostChannels];
   for (std::size_t c = 0; c < dim; c += lanes) {
-    auto low = LoadFloats(d, rows[0] + c), high = low, zero = hn::Zero(d);
+    auto low = load_floats(d, rows[0] + c), high = low, zero = hn::Zero(d);
     for (std::size_t t = 0; t < n; ++t) {
-      const auto x = LoadFloats(d, rows[t] + c);
+      const auto x = load_floats(d, rows[t] + c);
       low = hn::Min(low, x);
       high = hn::Max(high, x);
       zero = hn::MulAdd(x, hn::Zero(d), zero);  // NaN unless all are finite
@@ -77,8 +77,8 @@ HWY_NOINLINE void QuantiseKeys(const HackLayout& layout, const T* const* rows, s
   for (std::size_t t = 0; t < n; ++t) {
     HWY_ALIGN std::uint8_t codes[kMostChannels];
     for (std::size_t c = 0; c < dim; c += lanes) {
-      StoreCodes(LoadFloats(d, rows[t] + c), hn::Load(d, min + c), hn::Load(d, scale + c), levels,
-                 codes + c);
+      store_codes(load_floats(d, rows[t] + c), hn::Load(d, min + c), hn::Load(d, scale + c), levels,
+                  codes + c);
     }
     for (std::size_t group = 0; group < layout.groups; ++group) {
       const std::uint8_t* from = codes + group * n;
@@ -96,14 +96,14 @@ HWY_NOINLINE void QuantiseKeys(const HackLayout& layout, const T* const* rows, s
       std::uint16_t sum = 0;
       from = codes + group * n;
       for (std::size_t c = 0; c < n; ++c) sum = static_cast<std::uint16_t>(sum + from[c]);
-      StoreSums(&sum, 1, layout.sum_bytes, to + layout.sums + (group * n + t) * layout.sum_bytes);
+      store_sums(&sum, 1, layout.sum_bytes, to + layout.sums + (group * n + t) * layout.sum_bytes);
     }
   }
 }
 
 // Four terms of 16 outputs, rows of codes, as a unit has them: shifted up and added to it.
-HWY_INLINE void AddPlane(const std::uint8_t* codes, std::size_t stride, std::size_t shift,
-                         std::byte* unit) {
+HWY_INLINE void add_plane(const std::uint8_t* codes, std::size_t stride, std::size_t shift,
+                          std::byte* unit) {
   const hn::Full128<std::uint8_t> d8;
   const hn::Full128<std::uint16_t> d16;
   const auto a = hn::LoadU(d8, codes), b = hn::LoadU(d8, codes + stride);
@@ -125,7 +125,7 @@ HWY_INLINE void AddPlane(const std::uint8_t* codes, std::size_t stride, std::siz
 
 // V: min and scale a token and group of channels.
 template <class T>
-HWY_NOINLINE void QuantiseValues(const HackLayout& layout, const T* const* rows, std::byte* to) {
+HWY_NOINLINE void quantise_values(const HackLayout& layout, const T* const* rows, std::byte* to) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d), n = layout.partition;
   const int bits = static_cast<int>(layout.bits);
@@ -136,9 +136,9 @@ HWY_NOINLINE void QuantiseValues(const HackLayout& layout, const T* const* rows,
     HWY_ALIGN std::uint16_t sums[kMostTokens] = {};
     for (std::size_t t = 0; t < n; ++t) {
       const T* row = rows[t] + group * n;
-      auto low = LoadFloats(d, row), high = low, zero = hn::Zero(d);
+      auto low = load_floats(d, row), high = low, zero = hn::Zero(d);
       for (std::size_t c = 0; c < n; c += lanes) {
-        const auto x = LoadFloats(d, row + c);
+        const auto x = load_floats(d, row + c);
         low = hn::Min(low, x);
         high = hn::Max(high, x);
         zero = hn::MulAdd(x, hn::Zero(d), zero);
@@ -150,7 +150,7 @@ HWY_NOINLINE void QuantiseValues(const HackLayout& layout, const T* const* rows,
       std::memcpy(to + layout.scales + (group * n + t) * 2, &range.scale, 2);
       const auto min = hn::Set(d, from_bf16(range.min)), scale = hn::Set(d, from_bf16(range.scale));
       for (std::size_t c = 0; c < n; c += lanes) {
-        StoreCodes(LoadFloats(d, row + c), min, scale, levels, codes + t * n + c);
+        store_codes(load_floats(d, row + c), min, scale, levels, codes + t * n + c);
       }
       for (std::size_t c = 0; c < n; ++c) {
         sums[c] = static_cast<std::uint16_t>(sums[c] + codes[t * n + c]);
@@ -160,11 +160,11 @@ HWY_NOINLINE void QuantiseValues(const HackLayout& layout, const T* const* rows,
       std::byte* unit = to + group * layout.square + c / kHackTile * layout.tile_bytes();
       for (std::size_t t = 0; t < n; t += 4 * planes, unit += kHackUnit) {
         for (std::size_t plane = 0; plane < planes; ++plane) {
-          AddPlane(codes + (t + 4 * plane) * n + c, n, plane * layout.bits, unit);
+          add_plane(codes + (t + 4 * plane) * n + c, n, plane * layout.bits, unit);
         }
       }
     }
-    StoreSums(sums, n, layout.sum_bytes, to + layout.sums + group * n * layout.sum_bytes);
+    store_sums(sums, n, layout.sum_bytes, to + layout.sums + group * n * layout.sum_bytes);
   }
 }
 

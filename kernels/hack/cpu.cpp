@@ -40,21 +40,22 @@ namespace HWY_NAMESPACE {
 inline constexpr std::size_t kSplit = 1024;    // tokens of a task
 inline constexpr std::size_t kExactTile = 32;  // 16-bit tokens whose logits are computed together
 
-HWY_INLINE std::size_t Size(int n) { return static_cast<std::size_t>(n); }
+HWY_INLINE std::size_t to_size(int n) { return static_cast<std::size_t>(n); }
 
 // ------------------------------------------------------------------------------------- append
 
 template <class T>
-void Append(const HackAppend& args, Cpu& cpu) {
+void append_tokens(const HackAppend& args, Cpu& cpu) {
   const HackLayout layout(args.shape);
   const std::size_t n = layout.partition, dim = layout.head_dim, heads = layout.kv_heads;
   const std::size_t bytes = hack_sequence_bytes(args.shape);
   std::size_t source = 0;  // rows of the sequences before
-  for (std::size_t s = 0; s < Size(args.sequences); ++s) {
+  for (std::size_t s = 0; s < to_size(args.sequences); ++s) {
     auto* store = static_cast<std::byte*>(args.store) + s * bytes;
-    const std::size_t first = Size(args.first[s]), last = first + Size(args.tokens[s]);
-    const std::size_t done = Size(hack_quantised_tokens(args.shape, args.first[s])) / n;
-    const std::size_t parts = Size(hack_quantised_tokens(args.shape, static_cast<int>(last))) / n;
+    const std::size_t first = to_size(args.first[s]), last = first + to_size(args.tokens[s]);
+    const std::size_t done = to_size(hack_quantised_tokens(args.shape, args.first[s])) / n;
+    const std::size_t parts =
+        to_size(hack_quantised_tokens(args.shape, static_cast<int>(last))) / n;
     const auto row_of = [&](const void* rows, std::size_t token, std::size_t head) {
       return static_cast<const T*>(rows) + ((source + token - first) * heads + head) * dim;
     };
@@ -71,8 +72,8 @@ void Append(const HackAppend& args, Cpu& cpu) {
         values[i] = token < first ? reinterpret_cast<const T*>(exact + layout.open_values) + i * dim
                                   : row_of(args.values, token, head);
       }
-      QuantiseKeys(layout, keys, to);
-      QuantiseValues(layout, values, to + layout.values);
+      quantise_keys(layout, keys, to);
+      quantise_values(layout, values, to + layout.values);
     });
     const auto copy = [&](std::size_t token, std::size_t slot, std::size_t to_keys,
                           std::size_t to_values) {
@@ -105,8 +106,8 @@ struct Left {
 // Weights of `n` logits of each head (stride `stride`) against its running maximum; keep[h] scales
 // what has been added up before.
 template <std::size_t Heads>
-HWY_INLINE void Weigh(float* logits, std::size_t stride, std::size_t n, const Left& left,
-                      float* keep) {
+HWY_INLINE void weigh_tile(float* logits, std::size_t stride, std::size_t n, const Left& left,
+                           float* keep) {
   const Floats d;
   const Four four;
   FloatVec tops[Heads], sums[Heads], all[Heads];
@@ -119,7 +120,7 @@ HWY_INLINE void Weigh(float* logits, std::size_t stride, std::size_t n, const Le
   }
   HWY_ALIGN float before[4] = {}, most[4];
   std::copy_n(left.top, Heads, before);
-  const auto top = hn::Max(CombineLanes(tops, TakeMax()), hn::Load(four, before));
+  const auto top = hn::Max(combine_lanes(tops, TakeMax()), hn::Load(four, before));
   hn::Store(top, four, most);
   for (std::size_t h = 0; h < Heads; ++h) {
     for (std::size_t i = 0; i < n; i += kHackLanes) {
@@ -133,8 +134,9 @@ HWY_INLINE void Weigh(float* logits, std::size_t stride, std::size_t n, const Le
   hn::Store(hn::Exp(four, hn::Sub(hn::Load(four, before), top)), four, keep);
   // Highway's Exp makes 0 of NaN, and a maximum may lose one: 0 * sum of the logits does not.
   HWY_ALIGN float more[4];
-  hn::Store(hn::MulAdd(CombineLanes(all, TakeSum()), hn::Zero(four), CombineLanes(sums, TakeSum())),
-            four, more);
+  hn::Store(
+      hn::MulAdd(combine_lanes(all, TakeSum()), hn::Zero(four), combine_lanes(sums, TakeSum())),
+      four, more);
   for (std::size_t h = 0; h < Heads; ++h) {
     left.sum[h] = left.sum[h] * keep[h] + more[h];
     left.top[h] = most[h];
@@ -142,7 +144,7 @@ HWY_INLINE void Weigh(float* logits, std::size_t stride, std::size_t n, const Le
 }
 
 // Asks for the bytes that are needed next, while this part is computed.
-HWY_INLINE void Ask(const std::byte* from, std::size_t bytes) {
+HWY_INLINE void ask_for(const std::byte* from, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += kHackUnit) hwy::Prefetch(from + i);
 }
 
@@ -150,13 +152,13 @@ HWY_INLINE void Ask(const std::byte* from, std::size_t bytes) {
 using ProductOfHeads = void (*)(const Square&, const float* x, std::size_t x_stride,
                                 const float* keep, float* out, std::size_t stride);
 template <std::size_t Heads>
-ProductOfHeads IntegerOf(std::size_t bits) {
+ProductOfHeads integer_of(std::size_t bits) {
   return bits == 2   ? IntegerProduct<2, Heads>
          : bits == 4 ? IntegerProduct<4, Heads>
                      : IntegerProduct<8, Heads>;
 }
 template <std::size_t Heads>
-ProductOfHeads DequantisedOf(std::size_t bits) {
+ProductOfHeads dequantised_of(std::size_t bits) {
   return bits == 2   ? DequantisedProduct<2, Heads>
          : bits == 4 ? DequantisedProduct<4, Heads>
                      : DequantisedProduct<8, Heads>;
@@ -164,8 +166,8 @@ ProductOfHeads DequantisedOf(std::size_t bits) {
 
 // The quantised partition at `at`.
 template <std::size_t Heads>
-HWY_NOINLINE void AddPart(const HackLayout& layout, ProductOfHeads product, const std::byte* at,
-                          const std::byte* next, const float* query, const Left& left) {
+HWY_NOINLINE void add_part(const HackLayout& layout, ProductOfHeads product, const std::byte* at,
+                           const std::byte* next, const float* query, const Left& left) {
   const std::size_t n = layout.partition, dim = layout.head_dim;
   const std::size_t ahead = layout.quantised_head / (2 * layout.groups);
   HWY_ALIGN float logits[Heads][kHackMost];
@@ -182,20 +184,20 @@ HWY_NOINLINE void AddPart(const HackLayout& layout, ProductOfHeads product, cons
                   layout.sum_bytes};
   };
   for (std::size_t group = 0; group < layout.groups; ++group) {
-    Ask(next + group * ahead, ahead);
+    ask_for(next + group * ahead, ahead);
     product(square(group, 0), query + group * n, dim, keep, logits[0], kHackMost);
   }
-  Weigh<Heads>(logits[0], kHackMost, n, left, keep);
+  weigh_tile<Heads>(logits[0], kHackMost, n, left, keep);
   for (std::size_t group = 0; group < layout.groups; ++group) {
-    Ask(next + (layout.groups + group) * ahead, ahead);
+    ask_for(next + (layout.groups + group) * ahead, ahead);
     product(square(group, layout.values), logits[0], kHackMost, keep, left.values + group * n, dim);
   }
 }
 
 // `tokens` tokens in 16 bit, rows one after the other.
 template <std::size_t Heads, class T>
-HWY_NOINLINE void AddExact(const T* keys, const T* values, std::size_t tokens, std::size_t dim,
-                           const float* query, const Left& left) {
+HWY_NOINLINE void add_exact(const T* keys, const T* values, std::size_t tokens, std::size_t dim,
+                            const float* query, const Left& left) {
   const Floats d;
   for (std::size_t first = 0; first < tokens; first += kExactTile) {
     const std::size_t n = std::min(kExactTile, tokens - first);
@@ -205,7 +207,7 @@ HWY_NOINLINE void AddExact(const T* keys, const T* values, std::size_t tokens, s
       FloatVec sums[Heads];
       for (std::size_t h = 0; h < Heads; ++h) sums[h] = hn::Zero(d);
       for (std::size_t c = 0; c < dim; c += kHackLanes) {
-        const auto key = LoadFloats(d, keys + (first + t) * dim + c);
+        const auto key = load_floats(d, keys + (first + t) * dim + c);
         for (std::size_t h = 0; h < Heads; ++h) {
           const auto q = hn::LoadU(d, query + h * dim + c);
           sums[h] = hn::MulAdd(q, key, sums[h]);
@@ -233,7 +235,7 @@ HWY_NOINLINE void AddExact(const T* keys, const T* values, std::size_t tokens, s
         sums[h] = hn::Mul(hn::LoadU(d, left.values + h * dim + c), hn::Set(d, keep[h]));
       }
       for (std::size_t t = 0; t < n; ++t) {
-        const auto value = LoadFloats(d, values + (first + t) * dim + c);
+        const auto value = load_floats(d, values + (first + t) * dim + c);
         for (std::size_t h = 0; h < Heads; ++h) {
           sums[h] = hn::MulAdd(hn::Set(d, logits[h][t]), value, sums[h]);
         }
@@ -247,7 +249,7 @@ HWY_NOINLINE void AddExact(const T* keys, const T* values, std::size_t tokens, s
 
 // Calls body(heads as a constant) for 1, 2 or 4 heads.
 template <class Body>
-HWY_INLINE void WithHeads(std::size_t heads, const Body& body) {
+HWY_INLINE void with_heads(std::size_t heads, const Body& body) {
   if (heads == 4) return body(std::integral_constant<std::size_t, 4>());
   if (heads == 2) return body(std::integral_constant<std::size_t, 2>());
   body(std::integral_constant<std::size_t, 1>());
@@ -261,40 +263,40 @@ class Attention {
         integer_(integer),
         cpu_(cpu),
         layout_(args.shape),
-        query_heads_(Size(args.query_heads)),
+        query_heads_(to_size(args.query_heads)),
         group_(query_heads_ / layout_.kv_heads),
         sequence_bytes_(hack_sequence_bytes(args.shape)),
         split_parts_(kSplit / layout_.partition) {
     std::size_t most = 0;
-    for (std::size_t s = 0; s < Size(args.sequences); ++s) most = std::max(most, splits(s));
+    for (std::size_t s = 0; s < to_size(args.sequences); ++s) most = std::max(most, splits(s));
     splits_ = most;
     // Where a whole row of heads would leave threads without work, a task takes one head.
-    const std::size_t rows = Size(args.sequences) * splits_;
-    task_heads_ = rows >= 4 * Size(cpu.threads()) ? layout_.kv_heads : 1;
+    const std::size_t rows = to_size(args.sequences) * splits_;
+    task_heads_ = rows >= 4 * to_size(cpu.threads()) ? layout_.kv_heads : 1;
     left_floats_ = 2 + layout_.head_dim;
     const std::size_t left = rows * query_heads_ * left_floats_;
-    const std::size_t work = Size(cpu.threads()) * query_heads_ * layout_.head_dim;
+    const std::size_t work = to_size(cpu.threads()) * query_heads_ * layout_.head_dim;
     left_ = static_cast<float*>(cpu.scratch((left + work) * sizeof(float)));
     work_ = left_ + left;
   }
 
   void run() {
     const std::size_t blocks = layout_.kv_heads / task_heads_;
-    cpu_.parallel_for(Size(args_.sequences) * splits_ * blocks,
+    cpu_.parallel_for(to_size(args_.sequences) * splits_ * blocks,
                       [&](std::size_t task, int worker) HWY_ATTR {
                         const std::size_t row = task / blocks;
                         const std::size_t s = row / splits_, split = row % splits_;
                         if (split >= splits(s)) return;
-                        attend(s, split, task % blocks * task_heads_, Size(worker));
+                        attend(s, split, task % blocks * task_heads_, to_size(worker));
                       });
     cpu_.parallel_for(
-        Size(args_.sequences) * query_heads_,
+        to_size(args_.sequences) * query_heads_,
         [&](std::size_t row, int) HWY_ATTR { merge(row / query_heads_, row % query_heads_); }, 8);
   }
 
  private:
   std::size_t parts(std::size_t s) const {
-    return Size(hack_quantised_tokens(args_.shape, args_.kv_tokens[s])) / layout_.partition;
+    return to_size(hack_quantised_tokens(args_.shape, args_.kv_tokens[s])) / layout_.partition;
   }
   // At least one, which takes the 16-bit tokens.
   std::size_t splits(std::size_t s) const {
@@ -318,8 +320,8 @@ class Attention {
     const std::size_t last = std::min(parts(s), first + split_parts_);
     const std::size_t end_head = first_head + task_heads_;
     float* query = work_ + worker * query_heads_ * dim;
-    ToFloats(static_cast<const T*>(args_.query) + (s * query_heads_ + first_head * group_) * dim,
-             task_heads_ * group_ * dim, query);
+    to_floats(static_cast<const T*>(args_.query) + (s * query_heads_ + first_head * group_) * dim,
+              task_heads_ * group_ * dim, query);
     for (std::size_t i = 0; i < task_heads_ * group_ * dim; ++i) query[i] *= args_.scale;
     // body(head, query, what is left, heads as a constant) for each block of query heads.
     const auto blocks = [&](std::size_t head, const auto& body) HWY_ATTR {
@@ -327,7 +329,7 @@ class Attention {
         heads = block(h);
         const float* from = query + ((head - first_head) * group_ + h) * dim;
         const Left to = left(s, split, head * group_ + h, heads);
-        WithHeads(heads, [&](auto count) HWY_ATTR { body(from, to, count); });
+        with_heads(heads, [&](auto count) HWY_ATTR { body(from, to, count); });
       }
     };
     for (std::size_t head = first_head; head < end_head; ++head) {
@@ -348,8 +350,8 @@ class Attention {
                                     : store + layout_.quantised(part + 1, first_head);
         blocks(head, [&](const float* from, const Left& to, auto count) HWY_ATTR {
           const ProductOfHeads product =
-              integer_ ? IntegerOf<count>(layout_.bits) : DequantisedOf<count>(layout_.bits);
-          AddPart<count>(layout_, product, at, next, from, to);
+              integer_ ? integer_of<count>(layout_.bits) : dequantised_of<count>(layout_.bits);
+          add_part<count>(layout_, product, at, next, from, to);
         });
       }
     }
@@ -358,16 +360,16 @@ class Attention {
   template <std::size_t Heads>
   HWY_INLINE void add_exact(const std::byte* store, std::size_t s, std::size_t head,
                             const float* query, const Left& to) const {
-    const std::size_t tokens = Size(args_.kv_tokens[s]);
+    const std::size_t tokens = to_size(args_.kv_tokens[s]);
     const std::size_t sinks = std::min(tokens, layout_.sinks);
     const std::size_t open = tokens - sinks - parts(s) * layout_.partition;
     const std::byte* exact = store + layout_.exact(head);
     const auto rows = [&](std::size_t offset) {
       return reinterpret_cast<const T*>(exact + offset);
     };
-    AddExact<Heads>(rows(0), rows(layout_.sink_values), sinks, layout_.head_dim, query, to);
-    AddExact<Heads>(rows(layout_.open_keys), rows(layout_.open_values), open, layout_.head_dim,
-                    query, to);
+    add_exact<Heads>(rows(0), rows(layout_.sink_values), sinks, layout_.head_dim, query, to);
+    add_exact<Heads>(rows(layout_.open_keys), rows(layout_.open_values), open, layout_.head_dim,
+                     query, to);
   }
 
   HWY_NOINLINE void merge(std::size_t s, std::size_t query_head) const {
@@ -393,7 +395,7 @@ class Attention {
     }
     const float inverse = args_.kv_tokens[s] > 0 ? 1 / sum : 0;
     for (std::size_t c = 0; c < dim; c += kHackLanes) {
-      StoreFloats(d, hn::Mul(hn::Load(d, values + c), hn::Set(d, inverse)), out + c);
+      store_floats(d, hn::Mul(hn::Load(d, values + c), hn::Set(d, inverse)), out + c);
     }
   }
 
@@ -407,10 +409,11 @@ class Attention {
   float* work_ = nullptr;
 };
 
-void RunAppend(const HackAppend& args, Cpu& cpu) {
-  args.shape.format == Format::bf16 ? Append<Bf16>(args, cpu) : Append<Fp16>(args, cpu);
+void run_append(const HackAppend& args, Cpu& cpu) {
+  args.shape.format == Format::bf16 ? append_tokens<Bf16>(args, cpu)
+                                    : append_tokens<Fp16>(args, cpu);
 }
-void RunAttention(const HackAttention& args, bool integer, Cpu& cpu) {
+void run_attention(const HackAttention& args, bool integer, Cpu& cpu) {
   args.shape.format == Format::bf16 ? Attention<Bf16>(args, integer, cpu).run()
                                     : Attention<Fp16>(args, integer, cpu).run();
 }
@@ -421,24 +424,24 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace kvlane::kernels {
-HWY_EXPORT(RunAppend);
-HWY_EXPORT(RunAttention);
+HWY_EXPORT(run_append);
+HWY_EXPORT(run_attention);
 
 namespace cpu {
 
 void hack_append(const HackAppend& args, Cpu& cpu) {
   require(problem(args));
-  HWY_DYNAMIC_DISPATCH(RunAppend)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run_append)(args, cpu);
 }
 
 void hack_attention(const HackAttention& args, Cpu& cpu) {
   require(problem(args));
-  if (args.sequences > 0) HWY_DYNAMIC_DISPATCH(RunAttention)(args, true, cpu);
+  if (args.sequences > 0) HWY_DYNAMIC_DISPATCH(run_attention)(args, true, cpu);
 }
 
 void hack_dequantise_attention(const HackAttention& args, Cpu& cpu) {
   require(problem(args));
-  if (args.sequences > 0) HWY_DYNAMIC_DISPATCH(RunAttention)(args, false, cpu);
+  if (args.sequences > 0) HWY_DYNAMIC_DISPATCH(run_attention)(args, false, cpu);
 }
 
 }  // namespace cpu

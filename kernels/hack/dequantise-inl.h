@@ -2,11 +2,11 @@
 // are multiplied with operands in fp32. For a file that Highway compiles once per instruction set,
 // as simd-inl.h.
 
-#if defined(KVLANE_KERNELS_HACK_DEQUANTISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef KVLANE_KERNELS_HACK_DEQUANTISE_INL_H_
-#undef KVLANE_KERNELS_HACK_DEQUANTISE_INL_H_
+#if defined(KVLANE_KERNELS_HACK_DEQUANTISE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KVLANE_KERNELS_HACK_DEQUANTISE_INL_H
+#undef KVLANE_KERNELS_HACK_DEQUANTISE_INL_H
 #else
-#define KVLANE_KERNELS_HACK_DEQUANTISE_INL_H_
+#define KVLANE_KERNELS_HACK_DEQUANTISE_INL_H
 #endif
 
 #include "kernels/hack/product-inl.h"
@@ -23,7 +23,7 @@ struct Values {
 
 #if HWY_TARGET <= HWY_AVX2
 inline constexpr bool kLookUp = true;  // a permutation that looks at the lowest two bits only
-HWY_INLINE FloatVec LookUp(const float* four, IntVec code) {
+HWY_INLINE FloatVec look_up(const float* four, IntVec code) {
 #if HWY_TARGET <= HWY_AVX3
   return FloatVec{_mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_load_ps(four)), code.raw)};
 #else
@@ -33,16 +33,16 @@ HWY_INLINE FloatVec LookUp(const float* four, IntVec code) {
 }
 #else
 inline constexpr bool kLookUp = false;
-HWY_INLINE FloatVec LookUp(const float*, IntVec) { return hn::Zero(Floats()); }
+HWY_INLINE FloatVec look_up(const float*, IntVec) { return hn::Zero(Floats()); }
 #endif
 
 template <int Bits>
-HWY_INLINE void MakeValues(const Square& square, Values& to) {
+HWY_INLINE void make_values(const Square& square, Values& to) {
   const Floats d;
   HWY_ALIGN float mins[kHackMost], scales[kHackMost];
   for (std::size_t i = 0; i < square.partition; i += kHackLanes) {
-    hn::Store(LoadFloats(d, square.mins + i), d, mins + i);
-    hn::Store(LoadFloats(d, square.scales + i), d, scales + i);
+    hn::Store(load_floats(d, square.mins + i), d, mins + i);
+    hn::Store(load_floats(d, square.scales + i), d, scales + i);
   }
   for (std::size_t term = 0; term < square.partition; ++term) {
     float* of = to.of[term];
@@ -59,7 +59,7 @@ HWY_INLINE void MakeValues(const Square& square, Values& to) {
 
 // The value of the code that begins at bit `Shift` of each lane.
 template <int Bits, int Shift>
-HWY_INLINE FloatVec ValueOf(IntVec unit, const float* of) {
+HWY_INLINE FloatVec value_of(IntVec unit, const float* of) {
   const Floats d;
   const Ints di;
   const hn::RebindToUnsigned<Ints> du;
@@ -67,21 +67,21 @@ HWY_INLINE FloatVec ValueOf(IntVec unit, const float* of) {
   if constexpr (Shift != 0) {
     shifted = hn::BitCast(di, hn::ShiftRight<Shift>(hn::BitCast(du, unit)));
   }
-  if constexpr (Bits == 2 && kLookUp) return LookUp(of, shifted);
+  if constexpr (Bits == 2 && kLookUp) return look_up(of, shifted);
   const auto code = Shift + Bits == 32 ? shifted : hn::And(shifted, hn::Set(di, (1 << Bits) - 1));
   return hn::MulAdd(hn::ConvertTo(d, code), hn::Set(d, of[1]), hn::Set(d, of[0]));
 }
 
 template <int Bits, int Code, std::size_t Heads, std::size_t Vectors>
-HWY_INLINE void AddTerms(const IntVec (&unit)[Vectors], const float* const* x, std::size_t first,
-                         const Values& values, FloatVec (&sums)[Heads][Vectors]) {
+HWY_INLINE void add_terms(const IntVec (&unit)[Vectors], const float* const* x, std::size_t first,
+                          const Values& values, FloatVec (&sums)[Heads][Vectors]) {
   // Codes lie in terms of a byte first, then in planes: the term of the code at bit 8 * b + Bits *
   // p is 4 * p + b.
   constexpr int kByte = Code % 4, kPlane = Code / 4;
   const std::size_t term = first + static_cast<std::size_t>(Code);
   FloatVec value[Vectors];
   for (std::size_t v = 0; v < Vectors; ++v) {
-    value[v] = ValueOf<Bits, 8 * kByte + Bits * kPlane>(unit[v], values.of[term]);
+    value[v] = value_of<Bits, 8 * kByte + Bits * kPlane>(unit[v], values.of[term]);
   }
   for (std::size_t h = 0; h < Heads; ++h) {
     const auto operand = hn::Set(Floats(), x[h][term]);
@@ -89,17 +89,17 @@ HWY_INLINE void AddTerms(const IntVec (&unit)[Vectors], const float* const* x, s
       sums[h][v] = hn::MulAdd(operand, value[v], sums[h][v]);
   }
   if constexpr (Code + 1 < 32 / Bits) {
-    AddTerms<Bits, Code + 1>(unit, x, first, values, sums);
+    add_terms<Bits, Code + 1>(unit, x, first, values, sums);
   }
 }
 
 // As IntegerProduct.
 template <int Bits, std::size_t Heads>
-HWY_NOINLINE void DequantisedProduct(const Square& square, const float* x, std::size_t x_stride,
-                                     const float* keep, float* out, std::size_t stride) {
+HWY_NOINLINE void dequantised_product(const Square& square, const float* x, std::size_t x_stride,
+                                      const float* keep, float* out, std::size_t stride) {
   const Floats d;
   Values values;
-  MakeValues<Bits>(square, values);
+  make_values<Bits>(square, values);
   const float* operands[Heads];
   for (std::size_t h = 0; h < Heads; ++h) operands[h] = x + h * x_stride;
   for (std::size_t first = 0; first * kHackLanes < square.partition; first += kVectors) {
@@ -110,14 +110,15 @@ HWY_NOINLINE void DequantisedProduct(const Square& square, const float* x, std::
         sums[h][v] = hn::Mul(hn::Set(d, keep[h]), hn::LoadU(d, at + h * stride + v * kHackLanes));
       }
     }
-    const std::uint8_t* codes = square.codes + VectorAt(first, square.tile_bytes);
+    const std::uint8_t* codes = square.codes + vector_at(first, square.tile_bytes);
     for (std::size_t unit = 0; unit * kHackUnit < square.tile_bytes; ++unit) {
       IntVec loaded[kVectors];
       for (std::size_t v = 0; v < kVectors; ++v) {
-        const auto* from = codes + unit * kHackUnit + VectorAt(v, square.tile_bytes);
+        const auto* from = codes + unit * kHackUnit + vector_at(v, square.tile_bytes);
         loaded[v] = hn::BitCast(Ints(), hn::LoadU(Bytes(), from));
       }
-      AddTerms<Bits, 0>(loaded, operands, unit * static_cast<std::size_t>(32 / Bits), values, sums);
+      add_terms<Bits, 0>(loaded, operands, unit * static_cast<std::size_t>(32 / Bits), values,
+                         sums);
     }
     for (std::size_t h = 0; h < Heads; ++h) {
       for (std::size_t v = 0; v < kVectors; ++v) {

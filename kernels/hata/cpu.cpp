@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace kvlane::kernels {
 namespace HWY_NAMESPACE {
 
-HWY_INLINE HataCode SignsOf(const float* sums) {
+HWY_INLINE HataCode signs_of(const float* sums) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   HataCode code{};
@@ -32,7 +32,7 @@ HWY_INLINE HataCode SignsOf(const float* sums) {
 }
 
 template <class T>
-void Encode(const HataEncode& args, Cpu& cpu) {
+void encode_in(const HataEncode& args, Cpu& cpu) {
   constexpr std::size_t kTask = 64;  // tokens
   const auto tokens = static_cast<std::size_t>(args.tokens);
   const auto heads = static_cast<std::size_t>(args.heads);
@@ -52,12 +52,12 @@ void Encode(const HataEncode& args, Cpu& cpu) {
     for (std::size_t t = first; t < last; t += kProductRows) {
       const std::size_t rows = std::min(kProductRows, last - t);
       for (std::size_t r = 0; r < rows; ++r) {
-        ToFloats(x + ((t + r) * heads + h) * width, width, vectors + r * width);
+        to_floats(x + ((t + r) * heads + h) * width, width, vectors + r * width);
       }
-      RowProduct(rows, vectors, width, weights, 128, sums);
+      row_product(rows, vectors, width, weights, 128, sums);
       for (std::size_t r = 0; r < rows; ++r) {
         const std::size_t at = (t + r) * heads + h;
-        args.codes[at] = SignsOf(sums + r * 128);
+        args.codes[at] = signs_of(sums + r * 128);
         if (args.norms != nullptr) {
           double square = 0;
           for (std::size_t i = 0; i < width; ++i) {
@@ -71,20 +71,20 @@ void Encode(const HataEncode& args, Cpu& cpu) {
   });
 }
 
-void RunEncode(const HataEncode& args, Cpu& cpu) {
+void run_encode(const HataEncode& args, Cpu& cpu) {
   switch (args.format) {
     case Format::fp32:
-      return Encode<float>(args, cpu);
+      return encode_in<float>(args, cpu);
     case Format::fp16:
-      return Encode<Fp16>(args, cpu);
+      return encode_in<Fp16>(args, cpu);
     case Format::bf16:
-      return Encode<Bf16>(args, cpu);
+      return encode_in<Bf16>(args, cpu);
   }
 }
 
 // distances[i] = sum over the group of hamming(query, codes[i]) for a vector of codes at once.
-HWY_INLINE void Score(const HataCode* query, std::size_t group, const HataCode* codes,
-                      const std::uint16_t* norms, std::size_t n, float* scores) {
+HWY_INLINE void score_tokens(const HataCode* query, std::size_t group, const HataCode* codes,
+                             const std::uint16_t* norms, std::size_t n, float* scores) {
   const hn::ScalableTag<std::uint64_t> d;
   const hn::Rebind<std::uint32_t, decltype(d)> du32;
   const hn::Rebind<std::int32_t, decltype(d)> di32;
@@ -104,7 +104,7 @@ HWY_INLINE void Score(const HataCode* query, std::size_t group, const HataCode* 
     const auto count = hn::ConvertTo(df, hn::BitCast(di32, hn::TruncateTo(du32, distance)));
     auto score = hn::NegMulAdd(count, hn::Set(df, 1.0f / 64), all);  // exact: a multiple of 1/64
     if (norms != nullptr) {
-      const auto norm = LoadFloats(df, reinterpret_cast<const Fp16*>(norms + i));
+      const auto norm = load_floats(df, reinterpret_cast<const Fp16*>(norms + i));
       score = hn::Mul(score, norm);
     }
     hn::StoreU(score, df, scores + i);
@@ -120,7 +120,7 @@ HWY_INLINE void Score(const HataCode* query, std::size_t group, const HataCode* 
   }
 }
 
-void RunScore(const HataScore& args, Cpu& cpu) {
+void run_score(const HataScore& args, Cpu& cpu) {
   constexpr std::size_t kTask = 4096;  // tokens
   const auto heads = static_cast<std::size_t>(args.kv_heads);
   const std::size_t group = static_cast<std::size_t>(args.query_heads) / heads;
@@ -132,9 +132,9 @@ void RunScore(const HataScore& args, Cpu& cpu) {
     const auto n = static_cast<std::size_t>(args.kv_tokens[pair / heads]);
     if (first >= n) return;
     const std::size_t at = pair * width + first;
-    Score(args.query_codes + pair * group, group, args.key_codes + at,
-          args.key_norms == nullptr ? nullptr : args.key_norms + at, std::min(kTask, n - first),
-          args.scores + at);
+    score_tokens(args.query_codes + pair * group, group, args.key_codes + at,
+                 args.key_norms == nullptr ? nullptr : args.key_norms + at,
+                 std::min(kTask, n - first), args.scores + at);
   });
 }
 
@@ -145,17 +145,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kvlane::kernels {
 
-HWY_EXPORT(RunEncode);
-HWY_EXPORT(RunScore);
+HWY_EXPORT(run_encode);
+HWY_EXPORT(run_score);
 
 void cpu::hata_encode(const HataEncode& args, Cpu& cpu) {
   require(problem(args));
-  HWY_DYNAMIC_DISPATCH(RunEncode)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run_encode)(args, cpu);
 }
 
 void cpu::hata_score(const HataScore& args, Cpu& cpu) {
   require(problem(args));
-  HWY_DYNAMIC_DISPATCH(RunScore)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run_score)(args, cpu);
 }
 
 }  // namespace kvlane::kernels

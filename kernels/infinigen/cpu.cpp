@@ -18,19 +18,19 @@ HWY_BEFORE_NAMESPACE();
 namespace kvlane::kernels {
 namespace HWY_NAMESPACE {
 
-HWY_INLINE std::size_t Padded(std::size_t n) {
+HWY_INLINE std::size_t padded_to_columns(std::size_t n) {
   return (n + kProductColumns - 1) / kProductColumns * kProductColumns;
 }
 
 template <class T>
-void Project(const InfinigenProject& args, Cpu& cpu) {
+void project_in(const InfinigenProject& args, Cpu& cpu) {
   constexpr std::size_t kTask = 64;  // tokens
   const auto tokens = static_cast<std::size_t>(args.tokens);
   const auto heads = static_cast<std::size_t>(args.heads);
   const auto kv_heads = static_cast<std::size_t>(args.kv_heads);
   const auto width = static_cast<std::size_t>(args.head_dim);
   const auto kept = static_cast<std::size_t>(args.channels_kept);
-  const std::size_t columns = Padded(kept), group = heads / kv_heads;
+  const std::size_t columns = padded_to_columns(kept), group = heads / kv_heads;
   const std::size_t tasks = (tokens + kTask - 1) / kTask;
   const std::size_t work = kProductRows * (width + columns);
   const std::size_t matrix_size = width * columns;
@@ -57,32 +57,32 @@ void Project(const InfinigenProject& args, Cpu& cpu) {
     for (std::size_t t = first; t < last; t += kProductRows) {
       const std::size_t rows = std::min(kProductRows, last - t);
       for (std::size_t r = 0; r < rows; ++r) {
-        ToFloats(x + ((t + r) * heads + h) * width, width, vectors + r * width);
+        to_floats(x + ((t + r) * heads + h) * width, width, vectors + r * width);
       }
-      RowProduct(rows, vectors, width, matrices + h / group * matrix_size, columns, sums);
+      row_product(rows, vectors, width, matrices + h / group * matrix_size, columns, sums);
       for (std::size_t r = 0; r < rows; ++r) {
-        FromFloats(sums + r * columns, kept, partial + ((t + r) * heads + h) * kept);
+        from_floats(sums + r * columns, kept, partial + ((t + r) * heads + h) * kept);
       }
     }
   });
 }
 
-void RunProject(const InfinigenProject& args, Cpu& cpu) {
+void run_project(const InfinigenProject& args, Cpu& cpu) {
   switch (args.format) {
     case Format::fp32:
-      return Project<float>(args, cpu);
+      return project_in<float>(args, cpu);
     case Format::fp16:
-      return Project<Fp16>(args, cpu);
+      return project_in<Fp16>(args, cpu);
     case Format::bf16:
-      return Project<Bf16>(args, cpu);
+      return project_in<Bf16>(args, cpu);
   }
 }
 
 // Logits of the queries of a group against one key after the other; a key's channels are few, so
 // the tail of a vector that does not fit is done one by one.
 template <class T>
-HWY_INLINE void Logits(const float* queries, std::size_t group, std::size_t kept, const T* keys,
-                       std::size_t n, float* logits, std::size_t step) {
+HWY_INLINE void partial_logits(const float* queries, std::size_t group, std::size_t kept,
+                               const T* keys, std::size_t n, float* logits, std::size_t step) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t whole = kept / lanes * lanes;
@@ -93,12 +93,12 @@ HWY_INLINE void Logits(const float* queries, std::size_t group, std::size_t kept
       const float* query = queries + g * kept;
       auto sum = hn::Zero(d);
       for (std::size_t i = 0; i < whole; i += lanes) {
-        sum = hn::MulAdd(hn::LoadU(d, query + i), LoadFloats(d, key + i), sum);
+        sum = hn::MulAdd(hn::LoadU(d, query + i), load_floats(d, key + i), sum);
       }
       float total = whole > 0 ? hn::GetLane(hn::SumOfLanes(d, sum)) : 0;
       for (std::size_t i = whole; i < kept; ++i) {
         const hn::CappedTag<float, 1> d1;
-        total += query[i] * hn::GetLane(LoadFloats(d1, key + i));
+        total += query[i] * hn::GetLane(load_floats(d1, key + i));
       }
       logits[g * step + t] = total;
     }
@@ -110,7 +110,7 @@ struct RowStatistics {
   float top, sum;
   std::int64_t wanted;
 };
-HWY_INLINE RowStatistics Statistics(const float* logits, std::size_t n, float alpha) {
+HWY_INLINE RowStatistics statistics_of(const float* logits, std::size_t n, float alpha) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   const float lowest = -std::numeric_limits<float>::infinity();
@@ -124,23 +124,23 @@ HWY_INLINE RowStatistics Statistics(const float* logits, std::size_t n, float al
   const auto least = hn::Set(d, top - alpha);
   for (std::size_t t = 0; t < n; t += lanes) {
     const auto x = hn::LoadU(d, logits + t);
-    sum = hn::Add(sum, ExpOrNaN(d, hn::Sub(x, hn::Set(d, top))));
+    sum = hn::Add(sum, exp_or_nan(d, hn::Sub(x, hn::Set(d, top))));
     wanted += static_cast<std::int64_t>(hn::CountTrue(d, hn::Gt(x, least)));
   }
   return {top, hn::GetLane(hn::SumOfLanes(d, sum)), wanted};
 }
 
 template <class T>
-void Score(const InfinigenScore& args, Cpu& cpu) {
+void score_tokens(const InfinigenScore& args, Cpu& cpu) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   const auto kv_heads = static_cast<std::size_t>(args.kv_heads);
   const std::size_t group = static_cast<std::size_t>(args.query_heads) / kv_heads;
   const auto kept = static_cast<std::size_t>(args.channels_kept);
   const auto width = static_cast<std::size_t>(args.width);
-  const std::size_t step = Padded(width),
+  const std::size_t step = padded_to_columns(width),
                     pairs = static_cast<std::size_t>(args.sequences) * kv_heads;
-  const std::size_t work = Padded(group * (step + kept));
+  const std::size_t work = padded_to_columns(group * (step + kept));
   auto* memory = static_cast<float*>(
       cpu.scratch(static_cast<std::size_t>(cpu.threads()) * work * sizeof(float) +
                   pairs * sizeof(std::int64_t)));
@@ -154,18 +154,18 @@ void Score(const InfinigenScore& args, Cpu& cpu) {
     if (n == 0) return;
     float* logits = memory + static_cast<std::size_t>(worker) * work;
     float* queries = logits + group * step;
-    ToFloats(query + pair * group * kept, group * kept, queries);
+    to_floats(query + pair * group * kept, group * kept, queries);
     for (std::size_t i = 0; i < group * kept; ++i) queries[i] *= args.scale;
-    Logits(queries, group, kept, keys + pair * width * kept, n, logits, step);
+    partial_logits(queries, group, kept, keys + pair * width * kept, n, logits, step);
     float* scores = args.scores + pair * width;
     for (std::size_t g = 0; g < group; ++g) {
       float* row = logits + g * step;
-      std::fill(row + n, row + Padded(n), -std::numeric_limits<float>::infinity());
-      const RowStatistics found = Statistics(row, n, args.alpha);
+      std::fill(row + n, row + padded_to_columns(n), -std::numeric_limits<float>::infinity());
+      const RowStatistics found = statistics_of(row, n, args.alpha);
       wanted[pair] += found.wanted;
       const auto top = hn::Set(d, found.top), share = hn::Set(d, 1 / found.sum);
       for (std::size_t t = 0; t < n; t += lanes) {
-        const auto weight = hn::Mul(ExpOrNaN(d, hn::Sub(hn::LoadU(d, row + t), top)), share);
+        const auto weight = hn::Mul(exp_or_nan(d, hn::Sub(hn::LoadU(d, row + t), top)), share);
         if (t + lanes <= n) {
           hn::StoreU(g == 0 ? weight : hn::Add(hn::LoadU(d, scores + t), weight), d, scores + t);
         } else {
@@ -180,14 +180,14 @@ void Score(const InfinigenScore& args, Cpu& cpu) {
   *args.take = rows_to_take(args, total);
 }
 
-void RunScore(const InfinigenScore& args, Cpu& cpu) {
+void run_score(const InfinigenScore& args, Cpu& cpu) {
   switch (args.format) {
     case Format::fp32:
-      return Score<float>(args, cpu);
+      return score_tokens<float>(args, cpu);
     case Format::fp16:
-      return Score<Fp16>(args, cpu);
+      return score_tokens<Fp16>(args, cpu);
     case Format::bf16:
-      return Score<Bf16>(args, cpu);
+      return score_tokens<Bf16>(args, cpu);
   }
 }
 
@@ -198,17 +198,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kvlane::kernels {
 
-HWY_EXPORT(RunProject);
-HWY_EXPORT(RunScore);
+HWY_EXPORT(run_project);
+HWY_EXPORT(run_score);
 
 void cpu::infinigen_project(const InfinigenProject& args, Cpu& cpu) {
   require(problem(args));
-  HWY_DYNAMIC_DISPATCH(RunProject)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run_project)(args, cpu);
 }
 
 void cpu::infinigen_score(const InfinigenScore& args, Cpu& cpu) {
   require(problem(args));
-  HWY_DYNAMIC_DISPATCH(RunScore)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run_score)(args, cpu);
 }
 
 }  // namespace kvlane::kernels

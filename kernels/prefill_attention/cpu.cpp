@@ -49,8 +49,8 @@ struct Work {
 
 // to[r][lane] = start[r][lane] * keep[lane] + sum over i < inner of left[i * left_i + r * left_r] *
 // right[i][lane], four rows r. `keep` null: starts at 0.
-HWY_INLINE void FourRows(const float* left, std::size_t left_r, std::size_t left_i,
-                         const float* right, std::size_t inner, const float* keep, float* to) {
+HWY_INLINE void four_rows(const float* left, std::size_t left_r, std::size_t left_i,
+                          const float* right, std::size_t inner, const float* keep, float* to) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t lane = 0; lane < kLanes; lane += kVectors * lanes) {
@@ -84,7 +84,7 @@ HWY_INLINE void FourRows(const float* left, std::size_t left_r, std::size_t left
 
 // Which lanes see a key: causal, and the last `window` keys.
 template <class DI>
-HWY_INLINE hn::Mask<DI> Sees(DI di, hn::Vec<DI> position, std::int32_t key, int window) {
+HWY_INLINE hn::Mask<DI> sees_key(DI di, hn::Vec<DI> position, std::int32_t key, int window) {
   const auto at = hn::Set(di, key);
   auto sees = hn::Gt(hn::Add(position, hn::Set(di, 1)), at);  // no Le of integers
   if (window > 0) sees = hn::And(sees, hn::Gt(at, hn::Sub(position, hn::Set(di, window))));
@@ -92,8 +92,8 @@ HWY_INLINE hn::Mask<DI> Sees(DI di, hn::Vec<DI> position, std::int32_t key, int 
 }
 
 // Logits of a tile into weights of a softmax that is not yet divided; updates top, sum and keep.
-HWY_INLINE void Weigh(const PrefillAttention& args, std::int32_t first_key, std::size_t n,
-                      bool masked, const Work& work) {
+HWY_INLINE void weigh_tile(const PrefillAttention& args, std::int32_t first_key, std::size_t n,
+                           bool masked, const Work& work) {
   const Floats d;
   const hn::RebindToSigned<Floats> di;
   const std::size_t lanes = hn::Lanes(d);
@@ -104,10 +104,10 @@ HWY_INLINE void Weigh(const PrefillAttention& args, std::int32_t first_key, std:
     auto largest = lowest;
     for (std::size_t key = 0; key < n; ++key) {
       auto logit = hn::LoadU(d, column + key * kLanes);
-      if (args.soft_cap > 0) logit = SoftCap(d, logit, args.soft_cap);
+      if (args.soft_cap > 0) logit = soft_capped(d, logit, args.soft_cap);
       if (masked) {
         const auto sees =
-            Sees(di, position, first_key + static_cast<std::int32_t>(key), args.window);
+            sees_key(di, position, first_key + static_cast<std::int32_t>(key), args.window);
         logit = hn::IfThenElse(hn::RebindMask(d, sees), logit, lowest);
       }
       if (masked || args.soft_cap > 0) hn::StoreU(logit, d, column + key * kLanes);
@@ -118,10 +118,10 @@ HWY_INLINE void Weigh(const PrefillAttention& args, std::int32_t first_key, std:
     // Where every logit so far is -infinity, 0 stands for the maximum: all weights are 0.
     const auto base = hn::IfThenZeroElse(hn::Eq(after, lowest), after);
     const auto keep =
-        hn::IfThenZeroElse(hn::Eq(before, lowest), ExpOrNaN(d, hn::Sub(before, base)));
+        hn::IfThenZeroElse(hn::Eq(before, lowest), exp_or_nan(d, hn::Sub(before, base)));
     auto sum = hn::Mul(hn::LoadU(d, work.sum + lane), keep);
     for (std::size_t key = 0; key < n; ++key) {
-      const auto weight = ExpOrNaN(d, hn::Sub(hn::LoadU(d, column + key * kLanes), base));
+      const auto weight = exp_or_nan(d, hn::Sub(hn::LoadU(d, column + key * kLanes), base));
       hn::StoreU(weight, d, column + key * kLanes);
       sum = hn::Add(sum, weight);
     }
@@ -133,8 +133,8 @@ HWY_INLINE void Weigh(const PrefillAttention& args, std::int32_t first_key, std:
 
 // Weighted values where some are not finite and some lanes do not see them: 0 * infinity must not
 // reach those.
-HWY_INLINE void AddSeenValues(const PrefillAttention& args, std::int32_t first_key, std::size_t n,
-                              std::size_t head_dim, const Work& work) {
+HWY_INLINE void add_seen_values(const PrefillAttention& args, std::int32_t first_key, std::size_t n,
+                                std::size_t head_dim, const Work& work) {
   const Floats d;
   const hn::RebindToSigned<Floats> di;
   const std::size_t lanes = hn::Lanes(d);
@@ -145,7 +145,7 @@ HWY_INLINE void AddSeenValues(const PrefillAttention& args, std::int32_t first_k
       auto sum = hn::Mul(hn::LoadU(d, at), hn::LoadU(d, work.keep + lane));
       for (std::size_t key = 0; key < n; ++key) {
         const auto sees =
-            Sees(di, position, first_key + static_cast<std::int32_t>(key), args.window);
+            sees_key(di, position, first_key + static_cast<std::int32_t>(key), args.window);
         const auto more = hn::MulAdd(hn::LoadU(d, work.weights + key * kLanes + lane),
                                      hn::Set(d, work.values[key * head_dim + i]), sum);
         sum = hn::IfThenElse(hn::RebindMask(d, sees), more, sum);
@@ -155,7 +155,7 @@ HWY_INLINE void AddSeenValues(const PrefillAttention& args, std::int32_t first_k
   }
 }
 
-HWY_INLINE bool AllFinite(const float* values, std::size_t n) {
+HWY_INLINE bool all_finite(const float* values, std::size_t n) {
   const Floats d;
   auto sum = hn::Zero(d);  // stays 0 while all are finite: x - x is NaN where x is not
   for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
@@ -167,8 +167,9 @@ HWY_INLINE bool AllFinite(const float* values, std::size_t n) {
 
 // Pairs [first, first + n) of a sequence and kv head; pair = token * group + head of the group.
 template <class T>
-HWY_INLINE void Block(const PrefillAttention& args, std::size_t sequence, std::size_t kv_head,
-                      std::size_t token_base, std::size_t first, std::size_t n, const Work& work) {
+HWY_INLINE void attend_block(const PrefillAttention& args, std::size_t sequence,
+                             std::size_t kv_head, std::size_t token_base, std::size_t first,
+                             std::size_t n, const Work& work) {
   const KvCache& kv = args.kv;
   const auto head_dim = static_cast<std::size_t>(kv.head_dim);
   const auto query_heads = static_cast<std::size_t>(args.query_heads);
@@ -183,7 +184,7 @@ HWY_INLINE void Block(const PrefillAttention& args, std::size_t sequence, std::s
     const std::size_t pair = first + std::min(lane, n - 1);  // lanes past the end repeat the last
     work.position[lane] = cached + static_cast<std::int32_t>(pair / group);
     if (lane >= n) continue;
-    ToFloats(static_cast<const T*>(args.query) + element_of(pair), head_dim, row);
+    to_floats(static_cast<const T*>(args.query) + element_of(pair), head_dim, row);
     for (std::size_t i = 0; i < head_dim; ++i)
       work.queries[i * kLanes + lane] = row[i] * args.scale;
   }
@@ -201,37 +202,37 @@ HWY_INLINE void Block(const PrefillAttention& args, std::size_t sequence, std::s
           static_cast<const T*>(kv.rows) +
           kv.row(static_cast<int>(sequence), static_cast<int>(kv_head), key + static_cast<int>(i)) *
               kv.row_elements();
-      ToFloats(from, head_dim, work.keys + i * head_dim);
-      ToFloats(from + head_dim, head_dim, work.values + i * head_dim);
+      to_floats(from, head_dim, work.keys + i * head_dim);
+      to_floats(from + head_dim, head_dim, work.values + i * head_dim);
     }
     for (std::size_t i = keys; i % 4 != 0; ++i)
       std::fill_n(work.keys + i * head_dim, head_dim, 0.0f);
     for (std::size_t i = 0; i < keys; i += 4) {
-      FourRows(work.keys + i * head_dim, head_dim, 1, work.queries, head_dim, nullptr,
-               work.weights + i * kLanes);
+      four_rows(work.keys + i * head_dim, head_dim, 1, work.queries, head_dim, nullptr,
+                work.weights + i * kLanes);
     }
     const int last = key + static_cast<int>(keys) - 1;
     const bool masked = last > lowest || (args.window > 0 && key <= highest - args.window);
-    Weigh(args, key, keys, masked, work);
-    if (masked && !AllFinite(work.values, keys * head_dim)) {
-      AddSeenValues(args, key, keys, head_dim, work);
+    weigh_tile(args, key, keys, masked, work);
+    if (masked && !all_finite(work.values, keys * head_dim)) {
+      add_seen_values(args, key, keys, head_dim, work);
       continue;
     }
     for (std::size_t i = 0; i < head_dim; i += 4) {
-      FourRows(work.values + i, 1, head_dim, work.weights, keys, work.keep,
-               work.outputs + i * kLanes);
+      four_rows(work.values + i, 1, head_dim, work.weights, keys, work.keep,
+                work.outputs + i * kLanes);
     }
   }
   for (std::size_t lane = 0; lane < n; ++lane) {
     for (std::size_t i = 0; i < head_dim; ++i) {
       row[i] = work.outputs[i * kLanes + lane] / work.sum[lane];
     }
-    FromFloats(row, head_dim, static_cast<T*>(args.out) + element_of(first + lane));
+    from_floats(row, head_dim, static_cast<T*>(args.out) + element_of(first + lane));
   }
 }
 
 template <class T>
-void Prefill(const PrefillAttention& args, Cpu& cpu) {
+void prefill_in(const PrefillAttention& args, Cpu& cpu) {
   const auto kv_heads = static_cast<std::size_t>(args.kv.kv_heads);
   const std::size_t group = static_cast<std::size_t>(args.query_heads) / kv_heads;
   const auto head_dim = static_cast<std::size_t>(args.kv.head_dim);
@@ -251,20 +252,20 @@ void Prefill(const PrefillAttention& args, Cpu& cpu) {
       token_base += static_cast<std::size_t>(args.new_tokens[sequence++]);
     }
     const std::size_t pairs = static_cast<std::size_t>(args.new_tokens[sequence]) * group;
-    Block<T>(args, sequence, task % kv_heads, token_base, block * kLanes,
-             std::min(kLanes, pairs - block * kLanes),
-             Work(memory + static_cast<std::size_t>(worker) * step, head_dim));
+    attend_block<T>(args, sequence, task % kv_heads, token_base, block * kLanes,
+                    std::min(kLanes, pairs - block * kLanes),
+                    Work(memory + static_cast<std::size_t>(worker) * step, head_dim));
   });
 }
 
-void Run(const PrefillAttention& args, Cpu& cpu) {
+void run(const PrefillAttention& args, Cpu& cpu) {
   switch (args.kv.format) {
     case Format::fp32:
-      return Prefill<float>(args, cpu);
+      return prefill_in<float>(args, cpu);
     case Format::fp16:
-      return Prefill<Fp16>(args, cpu);
+      return prefill_in<Fp16>(args, cpu);
     case Format::bf16:
-      return Prefill<Bf16>(args, cpu);
+      return prefill_in<Bf16>(args, cpu);
   }
 }
 
@@ -275,11 +276,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kvlane::kernels {
 
-HWY_EXPORT(Run);
+HWY_EXPORT(run);
 
 void cpu::prefill_attention(const PrefillAttention& args, Cpu& cpu) {
   require(problem(args));
-  HWY_DYNAMIC_DISPATCH(Run)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run)(args, cpu);
 }
 
 }  // namespace kvlane::kernels

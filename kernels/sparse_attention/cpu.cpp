@@ -13,7 +13,7 @@ namespace kvlane::kernels {
 namespace HWY_NAMESPACE {
 
 template <class T>
-void Sparse(const SparseAttention& args, Cpu& cpu) {
+void sparse_in(const SparseAttention& args, Cpu& cpu) {
   const KvCache& kv = args.kv;
   const AttendShape shape{static_cast<std::size_t>(args.sequences),
                           static_cast<std::size_t>(kv.kv_heads),
@@ -33,7 +33,7 @@ void Sparse(const SparseAttention& args, Cpu& cpu) {
   const int shift = __builtin_ctz(block_tokens);
   const auto* base = static_cast<const T*>(kv.rows);
   const std::size_t row_elements = kv.row_elements();
-  AttendAll<T>(
+  attend_all<T>(
       shape, static_cast<const T*>(args.query), static_cast<T*>(args.out), width, rows_of,
       [&](std::size_t sequence, std::size_t head, std::size_t first, std::size_t n, const T** to) {
         const std::int32_t* index = args.index + (sequence * shape.kv_heads + head) * width + first;
@@ -52,14 +52,14 @@ void Sparse(const SparseAttention& args, Cpu& cpu) {
       cpu);
 }
 
-void Run(const SparseAttention& args, Cpu& cpu) {
+void run(const SparseAttention& args, Cpu& cpu) {
   switch (args.kv.format) {
     case Format::fp32:
-      return Sparse<float>(args, cpu);
+      return sparse_in<float>(args, cpu);
     case Format::fp16:
-      return Sparse<Fp16>(args, cpu);
+      return sparse_in<Fp16>(args, cpu);
     case Format::bf16:
-      return Sparse<Bf16>(args, cpu);
+      return sparse_in<Bf16>(args, cpu);
   }
 }
 
@@ -70,11 +70,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kvlane::kernels {
 
-HWY_EXPORT(Run);
+HWY_EXPORT(run);
 
 void cpu::sparse_attention(const SparseAttention& args, Cpu& cpu) {
   require(problem(args));
-  HWY_DYNAMIC_DISPATCH(Run)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run)(args, cpu);
 }
 
 }  // namespace kvlane::kernels

@@ -27,7 +27,7 @@ using Words = hn::ScalableTag<std::uint32_t>;
 constexpr std::size_t kBuckets = 4096;
 
 // Integers in the order of the floats: NaN is 0, -0 is +0.
-HWY_INLINE hn::Vec<Words> OrderedKeys(hn::Vec<Floats> x) {
+HWY_INLINE hn::Vec<Words> ordered_keys(hn::Vec<Floats> x) {
   const Words d;
   const hn::RebindToSigned<Words> di;
   const auto zero_is_positive = hn::Add(x, hn::Zero(Floats()));
@@ -39,17 +39,17 @@ HWY_INLINE hn::Vec<Words> OrderedKeys(hn::Vec<Floats> x) {
 }
 
 // The bucket of the k-th largest, counted from the highest; k becomes its rank in the bucket.
-HWY_INLINE std::uint32_t FindBucket(const std::uint32_t* histogram, std::size_t buckets,
-                                    std::size_t& k) {
+HWY_INLINE std::uint32_t find_bucket(const std::uint32_t* histogram, std::size_t buckets,
+                                     std::size_t& k) {
   std::size_t bucket = buckets - 1;
   while (histogram[bucket] < k) k -= histogram[bucket--];
   return static_cast<std::uint32_t>(bucket);
 }
 
 // The k-th largest of n keys (1 <= k <= n), and in `equal` how many of its value belong to the k.
-HWY_INLINE std::uint32_t KthLargest(const std::uint32_t* keys, std::size_t n, std::size_t k,
-                                    std::uint32_t* histogram, std::uint32_t* members,
-                                    std::size_t& equal) {
+HWY_INLINE std::uint32_t kth_largest(const std::uint32_t* keys, std::size_t n, std::size_t k,
+                                     std::uint32_t* histogram, std::uint32_t* members,
+                                     std::size_t& equal) {
   const Words d;
   const std::size_t lanes = hn::Lanes(d);
   std::uint32_t prefix = 0;
@@ -69,7 +69,7 @@ HWY_INLINE std::uint32_t KthLargest(const std::uint32_t* keys, std::size_t n, st
     }
     if (i < n) ++histogram[(from[i] >> shift) & mask];
     for (std::size_t b = 0; b < buckets; ++b) histogram[b] += other[b];
-    prefix = (prefix << bits) | FindBucket(histogram, buckets, k);
+    prefix = (prefix << bits) | find_bucket(histogram, buckets, k);
     bits_left = shift;
     if (bits_left == 0) break;
     std::size_t count = 0;
@@ -91,8 +91,8 @@ HWY_INLINE std::uint32_t KthLargest(const std::uint32_t* keys, std::size_t n, st
   return prefix;
 }
 
-HWY_INLINE void SelectRow(const float* scores, std::size_t n, std::size_t k, std::uint32_t* work,
-                          std::int32_t* index) {
+HWY_INLINE void select_row(const float* scores, std::size_t n, std::size_t k, std::uint32_t* work,
+                           std::int32_t* index) {
   const Floats df;
   const Words d;
   const hn::RebindToSigned<Words> di;
@@ -102,17 +102,17 @@ HWY_INLINE void SelectRow(const float* scores, std::size_t n, std::size_t k, std
   std::uint32_t* members = keys + n;
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(OrderedKeys(hn::LoadU(df, scores + i)), d, keys + i);
+    hn::StoreU(ordered_keys(hn::LoadU(df, scores + i)), d, keys + i);
   }
   if (i < n) {
     std::array<float, hn::MaxLanes(Floats())> rest{};
     std::copy(scores + i, scores + n, rest.begin());
     std::array<std::uint32_t, hn::MaxLanes(Floats())> rest_keys{};
-    hn::StoreU(OrderedKeys(hn::LoadU(df, rest.data())), d, rest_keys.data());
+    hn::StoreU(ordered_keys(hn::LoadU(df, rest.data())), d, rest_keys.data());
     std::copy_n(rest_keys.begin(), n - i, keys + i);
   }
   std::size_t equal = 0;
-  const std::uint32_t least = KthLargest(keys, n, k, histogram, members, equal);
+  const std::uint32_t least = kth_largest(keys, n, k, histogram, members, equal);
   const auto bound = hn::Set(d, least);
   std::size_t written = 0;
   const auto one_by_one = [&](std::size_t first, std::size_t last) {
@@ -143,7 +143,7 @@ HWY_INLINE void SelectRow(const float* scores, std::size_t n, std::size_t k, std
   one_by_one(i, n);
 }
 
-void Run(const TopK& args, Cpu& cpu) {
+void run(const TopK& args, Cpu& cpu) {
   const auto width = static_cast<std::size_t>(args.width), k = static_cast<std::size_t>(args.k);
   const std::size_t work = 2 * kBuckets + 2 * width + 64;  // the last collection may overshoot
   auto* memory = static_cast<std::uint32_t*>(
@@ -153,8 +153,8 @@ void Run(const TopK& args, Cpu& cpu) {
     const std::size_t count = std::min(k, n);
     std::int32_t* index = args.index + row * k;
     if (count > 0) {
-      SelectRow(args.scores + row * width, n, count,
-                memory + static_cast<std::size_t>(worker) * work, index);
+      select_row(args.scores + row * width, n, count,
+                 memory + static_cast<std::size_t>(worker) * work, index);
     }
     std::fill(index + count, index + k, -1);
     args.count[row] = static_cast<std::int32_t>(count);
@@ -168,11 +168,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kvlane::kernels {
 
-HWY_EXPORT(Run);
+HWY_EXPORT(run);
 
 void cpu::topk(const TopK& args, Cpu& cpu) {
   require(problem(args));
-  HWY_DYNAMIC_DISPATCH(Run)(args, cpu);
+  HWY_DYNAMIC_DISPATCH(run)(args, cpu);
 }
 
 }  // namespace kvlane::kernels

@@ -16,7 +16,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-std::uint64_t Sum(const std::uint64_t* from, std::size_t words) {
+std::uint64_t sum_of(const std::uint64_t* from, std::size_t words) {
   const hn::ScalableTag<std::uint64_t> d;
   const std::size_t lanes = hn::Lanes(d);
   auto a = hn::Zero(d), b = a, c = a, e = a;
@@ -42,7 +42,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace kvlane::bench {
 
-HWY_EXPORT(Sum);
+HWY_EXPORT(sum_of);
 
 std::uint64_t read_all(const void* from, std::size_t bytes, kernels::Cpu& cpu) {
   constexpr std::size_t kPart = (1 << 20) / 8;
@@ -50,8 +50,8 @@ std::uint64_t read_all(const void* from, std::size_t bytes, kernels::Cpu& cpu) {
   std::atomic<std::uint64_t> sum{0};
   cpu.parallel_for((words + kPart - 1) / kPart, [&](std::size_t part, int) {
     const std::size_t first = part * kPart;
-    sum += HWY_DYNAMIC_DISPATCH(Sum)(static_cast<const std::uint64_t*>(from) + first,
-                                     std::min(kPart, words - first));
+    sum += HWY_DYNAMIC_DISPATCH(sum_of)(static_cast<const std::uint64_t*>(from) + first,
+                                        std::min(kPart, words - first));
   });
   return sum;
 }

@@ -11,24 +11,24 @@ HWY_BEFORE_NAMESPACE();
 namespace kvlane::kernels {
 namespace HWY_NAMESPACE {
 
-void ConvertBf16(const std::uint16_t* from, std::size_t n, float* floats, std::uint16_t* back) {
-  ToFloats(reinterpret_cast<const Bf16*>(from), n, floats);
-  FromFloats(floats, n, reinterpret_cast<Bf16*>(back));
+void convert_bf16(const std::uint16_t* from, std::size_t n, float* floats, std::uint16_t* back) {
+  to_floats(reinterpret_cast<const Bf16*>(from), n, floats);
+  from_floats(floats, n, reinterpret_cast<Bf16*>(back));
 }
-void RoundBf16(const float* from, std::size_t n, std::uint16_t* to) {
-  FromFloats(from, n, reinterpret_cast<Bf16*>(to));
+void round_bf16(const float* from, std::size_t n, std::uint16_t* to) {
+  from_floats(from, n, reinterpret_cast<Bf16*>(to));
 }
-void ConvertFp16(const std::uint16_t* from, std::size_t n, float* floats, std::uint16_t* back) {
-  ToFloats(reinterpret_cast<const Fp16*>(from), n, floats);
-  FromFloats(floats, n, reinterpret_cast<Fp16*>(back));
+void convert_fp16(const std::uint16_t* from, std::size_t n, float* floats, std::uint16_t* back) {
+  to_floats(reinterpret_cast<const Fp16*>(from), n, floats);
+  from_floats(floats, n, reinterpret_cast<Fp16*>(back));
 }
-void RoundFp16(const float* from, std::size_t n, std::uint16_t* to) {
-  FromFloats(from, n, reinterpret_cast<Fp16*>(to));
+void round_fp16(const float* from, std::size_t n, std::uint16_t* to) {
+  from_floats(from, n, reinterpret_cast<Fp16*>(to));
 }
-void Exponential(const float* x, std::size_t n, float* y) {
+void exponential_of(const float* x, std::size_t n, float* y) {
   const Floats d;
   for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
-    hn::StoreU(ExpOrNaN(d, hn::LoadU(d, x + i)), d, y + i);
+    hn::StoreU(exp_or_nan(d, hn::LoadU(d, x + i)), d, y + i);
   }
 }
 
@@ -46,11 +46,11 @@ HWY_AFTER_NAMESPACE();
 
 namespace kvlane::kernels {
 
-HWY_EXPORT(ConvertBf16);
-HWY_EXPORT(RoundBf16);
-HWY_EXPORT(ConvertFp16);
-HWY_EXPORT(RoundFp16);
-HWY_EXPORT(Exponential);
+HWY_EXPORT(convert_bf16);
+HWY_EXPORT(round_bf16);
+HWY_EXPORT(convert_fp16);
+HWY_EXPORT(round_fp16);
+HWY_EXPORT(exponential_of);
 
 namespace {
 
@@ -96,7 +96,7 @@ TEST_CASE("every 16-bit pattern survives the way to fp32 and back, alone and in 
       CAPTURE(name);
       std::vector<float> floats(all.size());
       std::vector<std::uint16_t> back(all.size());
-      (half ? HWY_DYNAMIC_DISPATCH(ConvertFp16) : HWY_DYNAMIC_DISPATCH(ConvertBf16))(
+      (half ? HWY_DYNAMIC_DISPATCH(convert_fp16) : HWY_DYNAMIC_DISPATCH(convert_bf16))(
           all.data(), all.size(), floats.data(), back.data());
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < all.size(); ++i) {
@@ -127,7 +127,7 @@ TEST_CASE("rounding is to nearest, ties to even") {
     for_each_instruction_set([&](const std::string& name) {
       CAPTURE(name);
       std::vector<std::uint16_t> ours(hard.size());
-      (half ? HWY_DYNAMIC_DISPATCH(RoundFp16) : HWY_DYNAMIC_DISPATCH(RoundBf16))(
+      (half ? HWY_DYNAMIC_DISPATCH(round_fp16) : HWY_DYNAMIC_DISPATCH(round_bf16))(
           hard.data(), hard.size(), ours.data());
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < hard.size(); ++i) {
@@ -145,7 +145,7 @@ TEST_CASE("the exponential: NaN stays NaN, -infinity gives 0, errors of a few ul
   for_each_instruction_set([&](const std::string& name) {
     CAPTURE(name);
     std::vector<float> y(x.size());
-    HWY_DYNAMIC_DISPATCH(Exponential)(x.data(), x.size(), y.data());
+    HWY_DYNAMIC_DISPATCH(exponential_of)(x.data(), x.size(), y.data());
     CHECK(y[0] == 1);
     CHECK(y[1] == 0);
     CHECK(std::isnan(y[2]));

@@ -4,6 +4,9 @@
 tool=$1
 flags=(-std=c++20 -I"$KVLANE_ROOT" -I"$KVLANE_ROOT/build/release/generated" -isystem /usr/include/eigen3 '-DKVLANE_SOURCE_PRESETS="scenarios"'
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror)
+# Highway compiles a kernel once per instruction set: one of them is enough to read it.
+flags+=(-DHWY_COMPILE_ONLY_STATIC)
+[[ $(uname -m) == x86_64 ]] && flags+=(-mavx2 -mfma -mbmi -mbmi2 -mf16c -mpclmul -maes)
 case $tool in
   tidy)
     program=clang-tidy-14

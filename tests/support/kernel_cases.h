@@ -150,10 +150,11 @@ inline double allowed_error(Format format, std::size_t terms) {
 // AVX2, SSSE3. Says which it could not run.
 template <typename Body>
 void for_each_instruction_set(Body&& body) {
-  const std::int64_t supported = hwy::SupportedTargets();
+  const std::int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;  // and compiled
   for (std::int64_t target : {HWY_AVX3_DL, HWY_AVX3, HWY_AVX2, HWY_SSSE3}) {
     if ((supported & target) == 0) {
-      std::fprintf(stderr, "not run here: %s (the processor lacks it)\n", hwy::TargetName(target));
+      std::fprintf(stderr, "not run here: %s (the processor or this build lacks it)\n",
+                   hwy::TargetName(target));
       continue;
     }
     hwy::SetSupportedTargetsForTest(target);
