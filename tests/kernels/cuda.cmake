@@ -211,9 +211,19 @@ kvlane_add_cuda_host_test(attention SOURCES kernels/cuda_attention.cpp
   ../kernels/common/cuda_attend.cu ../kernels/decode_attention/cuda.cu ../kernels/sparse_attention/cuda.cu
   ../kernels/decode_attention/kernel.cpp ../kernels/decode_attention/ref.cpp
   ../kernels/sparse_attention/kernel.cpp ../kernels/sparse_attention/ref.cpp ../kernels/common/kv_cache.cpp)
+if(TARGET kvlane_cuda_gemm)  # a library's code: nothing for the executor
+  add_executable(test_cuda_gemm_gpu ../kernels/cuda_gemm.cpp ../../kernels/gemm/kernel.cpp ../../kernels/gemm/ref.cpp
+                 ../support/cuda_gpu_main.cpp)
+  target_link_libraries(test_cuda_gemm_gpu PRIVATE kvlane_flags kvlane_cuda_gemm)
+  add_test(NAME cuda_gemm.gpu COMMAND test_cuda_gemm_gpu WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(cuda_gemm.gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300 RESOURCE_LOCK gpu)
+endif()
 # Kernels state their budgets in cuda.h; every .cu that does is listed here.
 kvlane_add_cuda_host_test(occupancy HOST_ONLY VARIANTS plain SOURCES kernels/cuda_occupancy.cpp
-  ../kernels/topk/cuda.cu ../kernels/common/cuda_attend.cu)
+  ../kernels/topk/cuda.cu ../kernels/common/cuda_attend.cu
+  ../kernels/index_split/cuda.cu ../kernels/hata/cuda.cu ../kernels/hata/kernel.cpp ../kernels/infinigen/cuda.cu
+  ../kernels/infinigen/cuda_score.cu ../kernels/layer/cuda.cu ../kernels/layer/cuda_norm.cu ../kernels/layer/cuda_rope.cu
+  ../kernels/layer/kernel.cpp ../kernels/kv_gather/cuda.cu)
 
 kvlane_add_cuda_host_test(prefill_attention SOURCES kernels/cuda_prefill_attention.cpp
   ../kernels/prefill_attention/cuda.cu ../kernels/prefill_attention/kernel.cpp ../kernels/prefill_attention/ref.cpp

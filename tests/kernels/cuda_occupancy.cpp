@@ -8,6 +8,11 @@
 #include <vector>
 
 #include "kernels/common/cuda_attend.h"
+#include "kernels/hata/cuda.h"
+#include "kernels/index_split/cuda.h"
+#include "kernels/infinigen/cuda.h"
+#include "kernels/kv_gather/cuda.h"
+#include "kernels/layer/cuda.h"
 #include "kernels/topk/cuda.h"
 
 namespace cuda = kvlane::kernels::cuda;
@@ -64,7 +69,17 @@ struct Kernel {
 };
 
 std::vector<Kernel> kernels() {
-  std::vector<Kernel> all{{"topk", cuda::topk_budget()}};
+  std::vector<Kernel> all{{"topk", cuda::topk_budget()},
+                          {"index_split", cuda::index_split_budget()},
+                          {"hata_encode", cuda::hata_encode_budget()},
+                          {"hata_score", cuda::hata_score_budget()},
+                          {"infinigen_project", cuda::infinigen_project_budget()},
+                          {"infinigen_score", cuda::infinigen_score_budget(8)},
+                          {"kv_gather", cuda::kv_gather_budget()},
+                          {"rms_norm", cuda::rms_norm_budget()},
+                          {"rope", cuda::rope_budget()},
+                          {"gated_unit, add", cuda::elementwise_budget()},
+                          {"embedding", cuda::embedding_budget()}};
   for (int head_dim : {64, 128, 256}) {
     for (int heads : {4, 8}) {
       all.push_back({"attend d " + std::to_string(head_dim) + ", heads " + std::to_string(heads),
