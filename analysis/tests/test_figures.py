@@ -67,6 +67,24 @@ class Figures(unittest.TestCase):
     def test_causes(self):
         self.draws("ttst_causes.py", RESULT)
 
+    def test_calibration(self):
+        folder = pathlib.Path(self.folder.name)
+        points, ceilings = folder / "calibration.csv", folder / "ceilings.csv"
+        header = "kernel,variant,shape,part,measured_s,p25_s,p75_s,fitted_s,flops,bytes\n"
+        rows = "".join(f"{kernel},lib,n={n},{part},{n * 1e-6},{n * 9e-7},{n * 1.1e-6},{fitted},{flops},{n * 1000}\n"
+                       for kernel, flops in (("gemm", 5000), ("copy", ""))
+                       for n, part, fitted in ((1, "fitted", 1e-6), (4, "held out", 5e-6), (9, "extrapolated", 9e-6),
+                                               (2, "another way to copy", "")))
+        points.write_text(header + rows)
+        ceilings.write_text("machine,read_bytes_per_s,copy_bytes_per_s,gemm_flop_per_s\nbox,1e9,2e9,1e11\n")
+        done = self.script("calibration.py", points, "--ceilings", ceilings, "--out", folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for name in ("measured_fitted.png", "rooflines.png"):
+            self.assertTrue((folder / name).read_bytes().startswith(PNG))
+        self.refuses("calibration.py", "no column kernel", ceilings, "--ceilings", ceilings)
+        points.write_text(header)
+        self.refuses("calibration.py", "no samples", points, "--ceilings", ceilings)
+
     def test_refuses(self):
         self.refuses("ttst_causes.py", "not a kvlane.result/1", HERE / "not_a_result.json")
         self.refuses("ctl.py", "no strategy", RESULT, "--only", "smartgem")

@@ -224,7 +224,11 @@ class MachineFitter {
       const double value = none ? 0 : rounded(solution.values[i], constant.unit);
       constant.in(plain_) = value;
       report.constants.push_back({constant.key, value, constant.unit});
-      if ((solution.at_low[i] || solution.at_high[i]) && !none) {
+      // 1 is a sum, 100 a hard maximum: both are answers.
+      const std::string& key = constant.key;
+      const bool exponent = key.rfind("kernel_costs.", 0) == 0 &&
+                            key.compare(key.rfind('.'), std::string::npos, ".exponent") == 0;
+      if ((solution.at_low[i] || solution.at_high[i]) && !none && !exponent) {
         report.warnings.push_back(
             fmt::format("{} is at its bound, {}", constant.key, value_text(value, constant.unit)));
       }
@@ -249,9 +253,14 @@ class MachineFitter {
       if (searched) {
         constant.in(result_.gpu) = constant.in(plain_);
         // The file does not name a cost that is not there.
+        const std::string cost = "kernel_costs." + rule.kernel;
         const bool optional =
-            constant.may_hide || constant.key == "kernel_costs." + rule.kernel + ".item";
+            constant.may_hide || constant.key == cost + ".item" || constant.key == cost + ".wake";
         if (optional && constant.in(plain_) == 0) continue;
+        if (constant.key == cost + ".alone" && plain_.costs[rule.kernel].wake == 0) {
+          result_.gpu.costs[rule.kernel].alone = 0;
+          continue;
+        }
         result_.gpu.source[constant.key] = trust;
         result_.gpu.source_text[constant.key] = text;
       } else if (constant.key == "prefix_ec") {

@@ -166,6 +166,12 @@ class Writer {
       if (cost.flops > 0) one("rate", cost.flops, ValueUnit::ops);
       if (cost.bandwidth > 0) one("bandwidth", cost.bandwidth, ValueUnit::byte_rate);
       if (cost.item > 0) one("item", cost.item, ValueUnit::time);
+      if (cost.wake > 0) {
+        one("wake", cost.wake, ValueUnit::time);
+        out_ += fmt::format("    alone: {}\n",
+                            noted(fmt::format("kernel_costs.{}.alone", kernel),
+                                  format_size(static_cast<std::int64_t>(cost.alone))));
+      }
       one("exponent", cost.p, ValueUnit::number);
     }
   }

@@ -116,23 +116,28 @@ KernelClass class_of(const std::string& kernel) {
 // proportion.
 struct Terms {
   bool flops = false, bytes = false, items = false;
+  bool wakes = false;  // its small shapes run on one thread, its large ones on all
 };
 Terms terms_of(const std::string& kernel) {
   static const std::map<std::string, Terms> terms = {
-      {"copy", {false, true, false}},
-      {"read", {false, true, false}},
-      {"add", {false, true, false}},
-      {"sparse_attention", {true, true, true}},
-      {"kv_gather", {false, true, true}},
-      {"kv_scatter", {false, true, true}},
-      {"hata_encode", {true, true, true}},
-      {"hata_score", {true, true, true}},
-      {"infinigen_project", {true, true, true}},
-      {"infinigen_score", {true, true, true}},
-      {"hack_attention", {true, true, true}},
-      {"hack_dequantise_attention", {true, true, true}}};
+      {"copy", {false, true, false, true}},
+      {"read", {false, true, false, true}},
+      {"add", {false, true, false, true}},
+      {"rms_norm", {false, true, true, true}},
+      {"gated_unit", {false, true, false, true}},
+      {"rope", {false, true, true, true}},
+      {"embedding", {false, true, false, true}},
+      {"sparse_attention", {true, true, true, false}},
+      {"kv_gather", {false, true, true, false}},
+      {"kv_scatter", {false, true, true, false}},
+      {"hata_encode", {true, true, true, false}},
+      {"hata_score", {true, true, true, false}},
+      {"infinigen_project", {true, true, true, false}},
+      {"infinigen_score", {true, true, true, false}},
+      {"hack_attention", {true, true, true, false}},
+      {"hack_dequantise_attention", {true, true, true, false}}};
   const auto found = terms.find(kernel);
-  return found == terms.end() ? Terms{false, true, true} : found->second;
+  return found == terms.end() ? Terms{false, true, true, false} : found->second;
 }
 
 // The start of a rate or of the time of a piece: that of the middle sample, as if nothing else
@@ -185,6 +190,22 @@ FitRule cost_rule(const std::string& kernel, const std::vector<Sample>& samples)
                            100 / pieces,
                            {0.3 / pieces},
                            true});
+  }
+  if (terms.wakes) {
+    r.constants.push_back({key + "wake",
+                           ValueUnit::time,
+                           of_cost(kernel, &KernelCost::wake),
+                           1e-7,
+                           1e-2,
+                           {3e-5},
+                           true});
+    // In bytes; several starts, since the step is only seen from near.
+    r.constants.push_back({key + "alone",
+                           ValueUnit::number,
+                           of_cost(kernel, &KernelCost::alone),
+                           2048,
+                           4e6,
+                           {2e4, 1e5}});
   }
   r.constants.push_back(
       {key + "exponent", ValueUnit::number, of_cost(kernel, &KernelCost::p), 1, 100, {1.5, 5}});

@@ -46,12 +46,16 @@ struct KernelFit {
 const std::vector<std::string>& domain_dimensions(KernelClass kernel);
 
 // A kernel beside matrices and dense attention, F operations, B bytes, N pieces of work
-// (kernel_work.h): t = t0 + max_p(F / flops, B / bandwidth, N item). 0: no such term.
+// (kernel_work.h): t = t0 + wake / (1 + (alone / B)^8) + max_p(F / flops, B / bandwidth, N item).
+// 0: no such term. Little work runs on the thread that asks; more than `alone` bytes wake the
+// others.
 struct KernelCost {
   double t0 = 0;         // seconds
   double flops = 0;      // operations/s
   double bandwidth = 0;  // bytes/s
   double item = 0;       // seconds
+  double wake = 0;       // seconds
+  double alone = 0;      // bytes
   double p = 1;          // exponent of the smooth maximum
   bool operator==(const KernelCost&) const = default;
 };

@@ -64,6 +64,10 @@ const Mapping<KernelCostRow>& kernel_cost_mapping() {
                   "Bytes a second.", kMemoryRate)
         .quantity("item", of_cost(&KernelCost::item), UnitFamily::time, optional,
                   "Time a piece: a row, a run of rows; at most 1 s.", kShortTime)
+        .quantity("wake", of_cost(&KernelCost::wake), UnitFamily::time, optional,
+                  "Time to wake the other threads, from `alone` bytes on; at most 1 s.", kShortTime)
+        .quantity("alone", of_cost(&KernelCost::alone), UnitFamily::size, optional,
+                  "Bytes up to which one thread does the work.", {0, 1e15})
         .number("exponent", of_cost(&KernelCost::p), required, "Of the smooth maximum.", kExponent);
   }();
   return table;

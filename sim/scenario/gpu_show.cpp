@@ -97,6 +97,11 @@ std::vector<Row> rows_of(const GpuSpec& g) {
     if (cost.flops > 0) operations(key + "rate", cost.flops);
     if (cost.bandwidth > 0) rate(key + "bandwidth", cost.bandwidth);
     if (cost.item > 0) time(key + "item", cost.item);
+    if (cost.wake > 0) {
+      time(key + "wake", cost.wake);
+      rows.push_back(
+          {key + "alone", cost.alone, "B", format_size(static_cast<std::int64_t>(cost.alone))});
+    }
     number(key + "exponent", cost.p);
   }
   for (const auto& [kernel, fit] : g.fits) {

@@ -15,7 +15,7 @@ using namespace kvlane::test;
 namespace {
 
 // A sum of one microsecond and bytes over 1 GB/s: what a kernel took is what it moved.
-KernelCost by_bytes() { return {1e-6, 0, 1e9, 0, 1}; }
+KernelCost by_bytes() { return {1e-6, 0, 1e9, 0, 0, 0, 1}; }
 
 Work layer_work(WorkKind kind, std::int64_t batch) {
   return Work{.kind = kind, .layer = LayerId(1), .batch = batch};
@@ -59,12 +59,19 @@ TEST_CASE("kernel work: counts by hand") {
 
 TEST_CASE("kernel cost: launch plus the smooth maximum of what it has") {
   const KernelWork work{1e9, 1e6, 100};
-  CHECK(seconds_of({1e-5, 0, 0, 0, 2}, work) == 1e-5);
-  CHECK(seconds_of({1e-5, 0, 1e9, 0, 2}, work) == doctest::Approx(1e-5 + 1e-3));
+  CHECK(seconds_of({1e-5, 0, 0, 0, 0, 0, 2}, work) == 1e-5);
+  CHECK(seconds_of({1e-5, 0, 1e9, 0, 0, 0, 2}, work) == doctest::Approx(1e-5 + 1e-3));
   // 1 ms each: three equal terms are 3^(1/p) of one.
-  CHECK(seconds_of({0, 1e12, 1e9, 1e-5, 2}, work) == doctest::Approx(std::sqrt(3) * 1e-3));
-  CHECK(seconds_of({0, 1e12, 1e9, 1e-5, 1}, work) == doctest::Approx(3e-3));
-  CHECK(seconds_of({0, 1e12, 1e10, 0, 100}, work) == doctest::Approx(1e-3).epsilon(1e-3));
+  CHECK(seconds_of({0, 1e12, 1e9, 1e-5, 0, 0, 2}, work) == doctest::Approx(std::sqrt(3) * 1e-3));
+  CHECK(seconds_of({0, 1e12, 1e9, 1e-5, 0, 0, 1}, work) == doctest::Approx(3e-3));
+  CHECK(seconds_of({0, 1e12, 1e10, 0, 0, 0, 100}, work) == doctest::Approx(1e-3).epsilon(1e-3));
+}
+
+TEST_CASE("kernel cost: more work than one thread does alone wakes the others") {
+  const KernelCost cost{1e-6, 0, 1e9, 0, 50e-6, 100'000, 1};
+  CHECK(seconds_of(cost, {0, 10'000, 0}) == doctest::Approx(1e-6 + 10e-6).epsilon(1e-3));
+  CHECK(seconds_of(cost, {0, 1'000'000, 0}) == doctest::Approx(1e-6 + 50e-6 + 1e-3).epsilon(1e-3));
+  CHECK(seconds_of(cost, {0, 100'000, 0}) == doctest::Approx(1e-6 + 25e-6 + 1e-4));
 }
 
 TEST_CASE("sample cost: the measured cost of a kernel comes before any formula") {
