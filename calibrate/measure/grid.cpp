@@ -241,7 +241,7 @@ class Grid {
 void add_sizes(std::vector<Sample>& out, const char* kernel, const char* variant, bool beside,
                GridSize size) {
   // Steps of a third to a half: enough for both halves of a fit.
-  const int last = size == GridSize::quick ? 20 : 28;
+  const int last = size == GridSize::quick ? 24 : 28;
   for (int power = 12; power <= last; ++power) {
     for (const std::int64_t bytes : {std::int64_t{1} << power, std::int64_t{3} << (power - 1),
                                      std::int64_t{5} << (power - 2)}) {
