@@ -258,11 +258,14 @@ void hack_dequantise_attention(const HackAttention& args, int max_kv_tokens, Wor
   attend(args, max_kv_tokens, workspace, false, stream);
 }
 
-HackBudget hack_budget(const HackShape& shape) {
+Budget hack_budget(const HackShape& shape) {
   require(problem(shape));
   const Block block = block_of(shape);
-  return {block.warps * kWarp, block.shared_bytes,
-          static_cast<std::size_t>(block.warps) * block.side};
+  constexpr std::size_t kOwnShared = 448;  // states and factors of cuda_attend.h
+  // With 100 KB an SM, of which each block takes 1 KB more than it asks for.
+  const std::size_t fit = std::size_t{100} * 1024 / (block.shared_bytes + kOwnShared + 1024);
+  return {block.warps * kWarp, static_cast<int>(std::min<std::size_t>(3, fit)),
+          block.shared_bytes + kOwnShared, static_cast<int>(block.side / kWarp)};
 }
 
 }  // namespace kvlane::kernels::cuda

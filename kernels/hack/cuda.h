@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "kernels/common/cuda_budget.h"
 #include "kernels/common/cuda_stream.h"
 #include "kernels/hack/kernel.h"
 
@@ -23,12 +24,7 @@ void hack_attention(const HackAttention& args, int max_kv_tokens, Workspace work
 void hack_dequantise_attention(const HackAttention& args, int max_kv_tokens, Workspace workspace,
                                Stream stream);
 
-// What the attention kernels ask of a multiprocessor.
-struct HackBudget {
-  int threads;                  // of a block
-  std::size_t shared_bytes;     // of a block, dynamic
-  std::size_t bytes_in_flight;  // of a block: asked for before they are used
-};
-HackBudget hack_budget(const HackShape& shape);
+// Of the attention kernels. Bits, partition and head dimension decide it.
+Budget hack_budget(const HackShape& shape);
 
 }  // namespace kvlane::kernels::cuda

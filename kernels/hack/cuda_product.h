@@ -164,7 +164,8 @@ struct IntegerProduct {
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const auto of_output = static_cast<float>(code_sums[2 * m + i / 2]);
+        const unsigned code_sum = code_sums[2 * m + i / 2];
+        const auto of_output = static_cast<float>(code_sum);
         sums[m][i] +=
             base[i % 2] + least[i % 2] * of_output + step[i % 2] * static_cast<float>(dots[m][i]);
       }

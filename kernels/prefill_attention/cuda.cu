@@ -65,14 +65,15 @@ const char* shape_problem(const PrefillAttention& args, int max_new_tokens, int 
   return nullptr;
 }
 
+// Beside the dynamic shared memory a number a warp (cuda_rows.h).
 template <int kDim>
-PrefillBudget budget(bool plain) {
+Budget budget(bool plain) {
   using T = prefill::TensorShape<kDim>;
   using P = prefill::PlainShape<kDim>;
   if (plain) {
-    return {P::kThreads, P::kBlocksAnSm, P::kSharedBytes, P::kKeys * kDim * 4 / P::kThreads};
+    return {P::kThreads, P::kBlocksAnSm, P::kSharedBytes + 16, P::kKeys * kDim * 4 / P::kThreads};
   }
-  return {T::kThreads, T::kBlocksAnSm, T::kSharedBytes, T::kCopies * 16};
+  return {T::kThreads, T::kBlocksAnSm, T::kSharedBytes + 32, T::kCopies * 16};
 }
 
 struct Plan {
@@ -136,7 +137,7 @@ void run(const PrefillAttention& args, const prefill::Arguments& a, Stream strea
 
 }  // namespace
 
-PrefillBudget prefill_budget(int head_dim, Format format) {
+Budget prefill_budget(int head_dim, Format format) {
   const bool plain = format == Format::fp32;
   return head_dim == 64    ? budget<64>(plain)
          : head_dim == 128 ? budget<128>(plain)

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 
+#include "kernels/common/cuda_budget.h"
 #include "kernels/common/cuda_stream.h"
 #include "kernels/prefill_attention/kernel.h"
 
@@ -19,13 +20,6 @@ std::size_t prefill_attention_workspace(const PrefillAttention& args, int max_ne
 void prefill_attention(const PrefillAttention& args, int max_new_tokens, int max_kv_tokens,
                        Workspace workspace, Stream stream);
 
-// What the kernel asks of a multiprocessor; a test holds it against cuda_occupancy.h.
-struct PrefillBudget {
-  int threads;               // of a block
-  int blocks;                // resident, what __launch_bounds__ makes the compiler keep to
-  std::size_t shared_bytes;  // of a block
-  int bytes_in_flight;       // of a thread: asked for before the first is used
-};
-PrefillBudget prefill_budget(int head_dim, Format format);
+Budget prefill_budget(int head_dim, Format format);
 
 }  // namespace kvlane::kernels::cuda

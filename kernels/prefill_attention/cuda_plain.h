@@ -12,7 +12,7 @@ namespace kvlane::kernels::cuda::prefill {
 template <int kDim>
 struct PlainShape {
   static constexpr int kThreads = 128;
-  static constexpr int kBlocksAnSm = kDim == 64 ? 3 : kDim == 128 ? 2 : 1;
+  static constexpr int kBlocksAnSm = kDim == 64 ? 2 : 1;  // with 100 KB an SM
   static constexpr int kRows = 64, kRowsALane = 4, kRowStride = kRows / kRowsALane;
   static constexpr int kKeys = kDim == 256 ? 16 : 32;
   static constexpr int kKeysALane = kKeys / 8;

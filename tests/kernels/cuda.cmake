@@ -223,7 +223,8 @@ kvlane_add_cuda_host_test(occupancy HOST_ONLY VARIANTS plain SOURCES kernels/cud
   ../kernels/topk/cuda.cu ../kernels/common/cuda_attend.cu
   ../kernels/index_split/cuda.cu ../kernels/hata/cuda.cu ../kernels/hata/kernel.cpp ../kernels/infinigen/cuda.cu
   ../kernels/infinigen/cuda_score.cu ../kernels/layer/cuda.cu ../kernels/layer/cuda_norm.cu ../kernels/layer/cuda_rope.cu
-  ../kernels/layer/kernel.cpp ../kernels/kv_gather/cuda.cu)
+  ../kernels/layer/kernel.cpp ../kernels/kv_gather/cuda.cu ../kernels/prefill_attention/cuda.cu
+  ../kernels/hack/cuda.cu ../kernels/hack/kernel.cpp)
 
 kvlane_add_cuda_host_test(prefill_attention SOURCES kernels/cuda_prefill_attention.cpp
   ../kernels/prefill_attention/cuda.cu ../kernels/prefill_attention/kernel.cpp ../kernels/prefill_attention/ref.cpp

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "kernels/common/cuda_attend.h"
+#include "kernels/hack/cuda.h"
 #include "kernels/hata/cuda.h"
 #include "kernels/index_split/cuda.h"
 #include "kernels/infinigen/cuda.h"
 #include "kernels/kv_gather/cuda.h"
 #include "kernels/layer/cuda.h"
+#include "kernels/prefill_attention/cuda.h"
 #include "kernels/topk/cuda.h"
 
 namespace cuda = kvlane::kernels::cuda;
@@ -101,6 +103,41 @@ TEST_CASE("as many blocks are resident as the kernels state, with enough bytes i
       const double in_flight = static_cast<double>(kernel.budget.blocks) * kernel.budget.threads *
                                kernel.budget.bytes_in_flight;
       CHECK(in_flight >= gpu.bytes_a_second * kLoadedLatencySeconds / gpu.multiprocessors);
+    }
+  }
+}
+
+TEST_CASE("kernels on tensor cores: as many blocks are resident as they state, from 8.0 on") {
+  using kvlane::kernels::Format;
+  for (const Gpu& gpu : kGpus) {
+    if (gpu.capability < 80) continue;
+    CAPTURE(gpu.name);
+    // Compute binds prefill: what is in flight is not asked.
+    for (Format format : {Format::bf16, Format::fp32}) {
+      for (int head_dim : {64, 128, 256}) {
+        CAPTURE(head_dim);
+        const cuda::Budget budget = cuda::prefill_budget(head_dim, format);
+        CHECK(resident_blocks(gpu, budget) >= budget.blocks);
+        // Two warps for each quarter of a multiprocessor.
+        if (format == Format::bf16) CHECK(budget.blocks * budget.threads >= 256);
+      }
+    }
+    for (int bits : {2, 4, 8}) {
+      for (int head_dim : {64, 128, 256}) {
+        CAPTURE(bits);
+        CAPTURE(head_dim);
+        kvlane::kernels::HackShape shape;
+        shape.bits = bits;
+        shape.head_dim = head_dim;
+        shape.kv_heads = 1;
+        const cuda::Budget budget = cuda::hack_budget(shape);
+        REQUIRE(budget.blocks > 0);
+        CHECK(resident_blocks(gpu, budget) >= budget.blocks);
+        if (head_dim < 128) continue;  // half the bytes a side
+        const double in_flight =
+            static_cast<double>(budget.blocks) * budget.threads * budget.bytes_in_flight;
+        CHECK(in_flight >= gpu.bytes_a_second * kLoadedLatencySeconds / gpu.multiprocessors);
+      }
     }
   }
 }
