@@ -148,20 +148,20 @@ HWY_INLINE void ask_for(const std::byte* from, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += kHackUnit) hwy::Prefetch(from + i);
 }
 
-// IntegerProduct or DequantisedProduct of one number of bits and heads.
+// integer_product or dequantised_product of one number of bits and heads.
 using ProductOfHeads = void (*)(const Square&, const float* x, std::size_t x_stride,
                                 const float* keep, float* out, std::size_t stride);
 template <std::size_t Heads>
 ProductOfHeads integer_of(std::size_t bits) {
-  return bits == 2   ? IntegerProduct<2, Heads>
-         : bits == 4 ? IntegerProduct<4, Heads>
-                     : IntegerProduct<8, Heads>;
+  return bits == 2   ? integer_product<2, Heads>
+         : bits == 4 ? integer_product<4, Heads>
+                     : integer_product<8, Heads>;
 }
 template <std::size_t Heads>
 ProductOfHeads dequantised_of(std::size_t bits) {
-  return bits == 2   ? DequantisedProduct<2, Heads>
-         : bits == 4 ? DequantisedProduct<4, Heads>
-                     : DequantisedProduct<8, Heads>;
+  return bits == 2   ? dequantised_product<2, Heads>
+         : bits == 4 ? dequantised_product<4, Heads>
+                     : dequantised_product<8, Heads>;
 }
 
 // The quantised partition at `at`.
@@ -337,7 +337,7 @@ class Attention {
         std::fill_n(to.top, count, -std::numeric_limits<float>::infinity());
         std::fill_n(to.sum, count, 0.0f);
         std::fill_n(to.values, count * dim, 0.0f);
-        if (split == 0) add_exact<count>(store, s, head, from, to);
+        if (split == 0) add_sinks_and_open<count>(store, s, head, from, to);
       });
     }
     for (std::size_t part = first; part < last; ++part) {
@@ -358,8 +358,8 @@ class Attention {
   }
 
   template <std::size_t Heads>
-  HWY_INLINE void add_exact(const std::byte* store, std::size_t s, std::size_t head,
-                            const float* query, const Left& to) const {
+  HWY_INLINE void add_sinks_and_open(const std::byte* store, std::size_t s, std::size_t head,
+                                     const float* query, const Left& to) const {
     const std::size_t tokens = to_size(args_.kv_tokens[s]);
     const std::size_t sinks = std::min(tokens, layout_.sinks);
     const std::size_t open = tokens - sinks - parts(s) * layout_.partition;

@@ -93,7 +93,7 @@ HWY_INLINE void add_terms(const IntVec (&unit)[Vectors], const float* const* x, 
   }
 }
 
-// As IntegerProduct.
+// As integer_product.
 template <int Bits, std::size_t Heads>
 HWY_NOINLINE void dequantised_product(const Square& square, const float* x, std::size_t x_stride,
                                       const float* keep, float* out, std::size_t stride) {
