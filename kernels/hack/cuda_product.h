@@ -70,7 +70,7 @@ __device__ __forceinline__ unsigned word_of(const uint4& words, int i) {
 // x ~ least + step * u, u in [0, 255]: kernel.h's offset and u in [-128, 127] shifted by 128, so
 // that codes and operands both are unsigned bytes. base = sum of x * min.
 template <int kBits, int kPartition>
-struct integer_product {
+struct IntegerProduct {
   using T = Terms<kBits, kPartition>;
 
   std::uint32_t u[T::kQuads];
@@ -175,7 +175,7 @@ struct integer_product {
 
 // Values min + scale * code in fp32, rounded to the 16-bit format as the operands are.
 template <int kBits, int kPartition, Format kFormat>
-struct dequantised_product {
+struct DequantisedProduct {
   using T = Terms<kBits, kPartition>;
 
   std::uint32_t x[T::kQuads][2];
