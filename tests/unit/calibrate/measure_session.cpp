@@ -204,7 +204,9 @@ TEST_CASE("grid: every kernel, of the models' heads and widths, from little work
          {"gemm", "prefill_attention", "prefix_attention", "decode_attention"}) {
       CHECK_MESSAGE(kernels.contains(kernel), kernel);
     }
-    for (const auto& [kernel, samples] : kernels) {
+    for (const auto& entry : kernels) {
+      const std::string& kernel = entry.first;  // clang 14 captures no structured binding
+      const std::vector<const Sample*>& samples = entry.second;
       CAPTURE(kernel);
       CHECK(samples.size() <= 40);
       double last = 0;
