@@ -144,15 +144,6 @@ HWY_INLINE void add_values(const T* const* rows, Ahead<T>* ahead, std::size_t n,
   }
 }
 
-// Calls body(h, count as a constant) over the heads of a group, four or fewer at a time.
-template <class Four, class Two, class One>
-HWY_INLINE void over_heads(std::size_t group, Four&& four, Two&& two, One&& one) {
-  std::size_t h = 0;
-  for (; h + 4 <= group; h += 4) four(h);
-  for (; h + 2 <= group; h += 2) two(h);
-  if (h < group) one(h);
-}
-
 // What a chunk leaves a kv head: top and sum of each query head, then their values.
 HWY_INLINE std::size_t chunk_floats(const AttendShape& shape) {
   return shape.group * (shape.head_dim + 2);
@@ -199,34 +190,18 @@ HWY_INLINE void attend_tile(const AttendShape& shape, const T* const* rows, Ahea
   for (std::size_t t = 0; t < n; t += 4) {
     const auto of = [&](std::size_t h) { return logits + h * kAttendTile + t; };
     const auto query = [&](std::size_t h) { return scaled + h * head_dim; };
-    over_heads(
-        group,
-        [&](std::size_t h) {
-          four_logits<4>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
-        },
-        [&](std::size_t h) {
-          four_logits<2>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
-        },
-        [&](std::size_t h) {
-          four_logits<1>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
-        });
+    over_heads(group, [&](std::size_t h, auto heads) HWY_ATTR {
+      four_logits<heads>(rows + t, h == 0 ? &ahead : nullptr, query(h), head_dim, of(h));
+    });
   }
   for (std::size_t h = 0; h < group; ++h) {
     weigh_tile(logits + h * kAttendTile, n, shape.soft_cap, left[h], left[group + h], keep[h]);
   }
   const auto weights = [&](std::size_t h) { return logits + h * kAttendTile; };
   const auto of = [&](std::size_t h) { return values + h * head_dim; };
-  over_heads(
-      group,
-      [&](std::size_t h) {
-        add_values<4>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
-      },
-      [&](std::size_t h) {
-        add_values<2>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
-      },
-      [&](std::size_t h) {
-        add_values<1>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
-      });
+  over_heads(group, [&](std::size_t h, auto heads) HWY_ATTR {
+    add_values<heads>(rows, h == 0 ? &ahead : nullptr, n, weights(h), keep + h, head_dim, of(h));
+  });
 }
 
 // Rows [first, first + kAttendChunk) of every kv head of a sequence, a tile of each head in turn:

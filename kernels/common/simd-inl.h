@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/common/format.h"
 
@@ -100,6 +101,33 @@ HWY_INLINE hn::Vec<D> soft_capped(D d, hn::Vec<D> x, float cap) {
   const auto ratio = hn::Mul(x, hn::Set(d, 1 / cap));
   const auto clamped = hn::Max(hn::Min(ratio, limit), hn::Neg(limit));
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(hn::Set(d, cap), hn::Tanh(d, clamped)));
+}
+
+// Calls body(tag), where typename decltype(tag)::type is the type of the format's elements.
+template <class T>
+struct Element {
+  using type = T;
+};
+template <class Body>
+HWY_INLINE void with_elements(Format format, const Body& body) {
+  switch (format) {
+    case Format::fp32:
+      return body(Element<float>());
+    case Format::fp16:
+      return body(Element<Fp16>());
+    case Format::bf16:
+      return body(Element<Bf16>());
+  }
+}
+
+// Heads of a group in blocks of 4, 2 and 1, which kernels hold in registers: calls body(first head,
+// count as a constant).
+template <class Body>
+HWY_INLINE void over_heads(std::size_t group, const Body& body) {
+  std::size_t h = 0;
+  for (; h + 4 <= group; h += 4) body(h, std::integral_constant<std::size_t, 4>());
+  for (; h + 2 <= group; h += 2) body(h, std::integral_constant<std::size_t, 2>());
+  if (h < group) body(h, std::integral_constant<std::size_t, 1>());
 }
 
 // Elements [0, n) of a row of any format as floats and back, n any number.

@@ -48,14 +48,8 @@ void decode_in(const DecodeAttention& args, Cpu& cpu) {
 }
 
 void run(const DecodeAttention& args, Cpu& cpu) {
-  switch (args.kv.format) {
-    case Format::fp32:
-      return decode_in<float>(args, cpu);
-    case Format::fp16:
-      return decode_in<Fp16>(args, cpu);
-    case Format::bf16:
-      return decode_in<Bf16>(args, cpu);
-  }
+  with_elements(args.kv.format,
+                [&](auto element) { decode_in<typename decltype(element)::type>(args, cpu); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -247,14 +247,6 @@ HWY_NOINLINE void add_exact(const T* keys, const T* values, std::size_t tokens, 
   }
 }
 
-// Calls body(heads as a constant) for 1, 2 or 4 heads.
-template <class Body>
-HWY_INLINE void with_heads(std::size_t heads, const Body& body) {
-  if (heads == 4) return body(std::integral_constant<std::size_t, 4>());
-  if (heads == 2) return body(std::integral_constant<std::size_t, 2>());
-  body(std::integral_constant<std::size_t, 1>());
-}
-
 template <class T>
 class Attention {
  public:
@@ -325,12 +317,10 @@ class Attention {
     for (std::size_t i = 0; i < task_heads_ * group_ * dim; ++i) query[i] *= args_.scale;
     // body(head, query, what is left, heads as a constant) for each block of query heads.
     const auto blocks = [&](std::size_t head, const auto& body) HWY_ATTR {
-      for (std::size_t h = 0, heads = 0; h < group_; h += heads) {
-        heads = block(h);
+      over_heads(group_, [&](std::size_t h, auto heads) HWY_ATTR {
         const float* from = query + ((head - first_head) * group_ + h) * dim;
-        const Left to = left(s, split, head * group_ + h, heads);
-        with_heads(heads, [&](auto count) HWY_ATTR { body(from, to, count); });
-      }
+        body(from, left(s, split, head * group_ + h, heads), heads);
+      });
     };
     for (std::size_t head = first_head; head < end_head; ++head) {
       blocks(head, [&](const float* from, const Left& to, auto count) HWY_ATTR {

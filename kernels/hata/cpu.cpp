@@ -72,14 +72,8 @@ void encode_in(const HataEncode& args, Cpu& cpu) {
 }
 
 void run_encode(const HataEncode& args, Cpu& cpu) {
-  switch (args.format) {
-    case Format::fp32:
-      return encode_in<float>(args, cpu);
-    case Format::fp16:
-      return encode_in<Fp16>(args, cpu);
-    case Format::bf16:
-      return encode_in<Bf16>(args, cpu);
-  }
+  with_elements(args.format,
+                [&](auto element) { encode_in<typename decltype(element)::type>(args, cpu); });
 }
 
 // distances[i] = sum over the group of hamming(query, codes[i]) for a vector of codes at once.

@@ -68,14 +68,8 @@ void project_in(const InfinigenProject& args, Cpu& cpu) {
 }
 
 void run_project(const InfinigenProject& args, Cpu& cpu) {
-  switch (args.format) {
-    case Format::fp32:
-      return project_in<float>(args, cpu);
-    case Format::fp16:
-      return project_in<Fp16>(args, cpu);
-    case Format::bf16:
-      return project_in<Bf16>(args, cpu);
-  }
+  with_elements(args.format,
+                [&](auto element) { project_in<typename decltype(element)::type>(args, cpu); });
 }
 
 // Logits of the queries of a group against one key after the other; a key's channels are few, so
@@ -181,14 +175,8 @@ void score_tokens(const InfinigenScore& args, Cpu& cpu) {
 }
 
 void run_score(const InfinigenScore& args, Cpu& cpu) {
-  switch (args.format) {
-    case Format::fp32:
-      return score_tokens<float>(args, cpu);
-    case Format::fp16:
-      return score_tokens<Fp16>(args, cpu);
-    case Format::bf16:
-      return score_tokens<Bf16>(args, cpu);
-  }
+  with_elements(args.format,
+                [&](auto element) { score_tokens<typename decltype(element)::type>(args, cpu); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -197,24 +197,24 @@ void sum_of(const Add& args, Cpu& cpu) {
 }
 
 void run_norm(const RmsNorm& args, Cpu& cpu) {
-  if (args.format == Format::fp32) return norm_rows<float>(args, cpu);
-  args.format == Format::fp16 ? norm_rows<Fp16>(args, cpu) : norm_rows<Bf16>(args, cpu);
+  with_elements(args.format,
+                [&](auto element) { norm_rows<typename decltype(element)::type>(args, cpu); });
 }
 void run_rope(const Rope& args, Cpu& cpu) {
-  if (args.format == Format::fp32) return rotate_heads<float>(args, cpu);
-  args.format == Format::fp16 ? rotate_heads<Fp16>(args, cpu) : rotate_heads<Bf16>(args, cpu);
+  with_elements(args.format,
+                [&](auto element) { rotate_heads<typename decltype(element)::type>(args, cpu); });
 }
 void run_gate(const GatedUnit& args, Cpu& cpu) {
-  if (args.format == Format::fp32) return gate_rows<float>(args, cpu);
-  args.format == Format::fp16 ? gate_rows<Fp16>(args, cpu) : gate_rows<Bf16>(args, cpu);
+  with_elements(args.format,
+                [&](auto element) { gate_rows<typename decltype(element)::type>(args, cpu); });
 }
 void run_embed(const Embedding& args, Cpu& cpu) {
-  if (args.format == Format::fp32) return embed_rows<float>(args, cpu);
-  args.format == Format::fp16 ? embed_rows<Fp16>(args, cpu) : embed_rows<Bf16>(args, cpu);
+  with_elements(args.format,
+                [&](auto element) { embed_rows<typename decltype(element)::type>(args, cpu); });
 }
 void run_add(const Add& args, Cpu& cpu) {
-  if (args.format == Format::fp32) return sum_of<float>(args, cpu);
-  args.format == Format::fp16 ? sum_of<Fp16>(args, cpu) : sum_of<Bf16>(args, cpu);
+  with_elements(args.format,
+                [&](auto element) { sum_of<typename decltype(element)::type>(args, cpu); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -259,14 +259,8 @@ void prefill_in(const PrefillAttention& args, Cpu& cpu) {
 }
 
 void run(const PrefillAttention& args, Cpu& cpu) {
-  switch (args.kv.format) {
-    case Format::fp32:
-      return prefill_in<float>(args, cpu);
-    case Format::fp16:
-      return prefill_in<Fp16>(args, cpu);
-    case Format::bf16:
-      return prefill_in<Bf16>(args, cpu);
-  }
+  with_elements(args.kv.format,
+                [&](auto element) { prefill_in<typename decltype(element)::type>(args, cpu); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -53,14 +53,8 @@ void sparse_in(const SparseAttention& args, Cpu& cpu) {
 }
 
 void run(const SparseAttention& args, Cpu& cpu) {
-  switch (args.kv.format) {
-    case Format::fp32:
-      return sparse_in<float>(args, cpu);
-    case Format::fp16:
-      return sparse_in<Fp16>(args, cpu);
-    case Format::bf16:
-      return sparse_in<Bf16>(args, cpu);
-  }
+  with_elements(args.kv.format,
+                [&](auto element) { sparse_in<typename decltype(element)::type>(args, cpu); });
 }
 
 }  // namespace HWY_NAMESPACE
