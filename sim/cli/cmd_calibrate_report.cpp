@@ -32,15 +32,6 @@ constexpr char kAbout[] =
     "by\n"
     "analysis/calibration.py: measured against fitted, and a roofline of every kernel.";
 
-std::string shape_text(const Sample& sample) {
-  std::string text;
-  const auto& names = sample_dimensions(sample.kernel);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += fmt::format("{}{}={}", i == 0 ? "" : " ", names[i], sample.shape[i]);
-  }
-  return text;
-}
-
 std::string part_of(const Sample& sample) {
   if (!sample.set_aside.empty()) return sample.set_aside;
   return held_out(sample) ? "held out" : "fitted";

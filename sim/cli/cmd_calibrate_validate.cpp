@@ -81,15 +81,6 @@ std::vector<GpuSpec> read_gpus(const std::vector<std::string>& own, const std::s
   return gpus;
 }
 
-std::string shape_text(const Sample& sample) {
-  std::string text;
-  const auto& names = sample_dimensions(sample.kernel);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += fmt::format("{}{}={}", i == 0 ? "" : " ", names[i], sample.shape[i]);
-  }
-  return text;
-}
-
 // Columns of points.csv.
 std::string points_header() {
   return csv_line(std::vector<std::string>{"what", "gpu", "domain", "source", "variant", "kernel",

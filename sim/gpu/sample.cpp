@@ -1,5 +1,7 @@
 #include "sim/gpu/sample.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "sim/base/check.h"
@@ -92,6 +94,15 @@ std::int64_t dimension(const Sample& sample, std::string_view name) {
   KVLANE_CHECK(at != names.end() && sample.shape.size() == names.size(), "{} has no dimension {}",
                sample.kernel, name);
   return sample.shape[static_cast<std::size_t>(at - names.begin())];
+}
+
+std::string shape_text(const Sample& sample) {
+  std::string text;
+  const auto& names = sample_dimensions(sample.kernel);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += fmt::format("{}{}={}", i == 0 ? "" : " ", names[i], sample.shape[i]);
+  }
+  return text;
 }
 
 bool held_out(const Sample& sample) {

@@ -94,6 +94,9 @@ inline constexpr const char* kExtrapolated = "extrapolated";
 // The value of a dimension; std::logic_error where the kernel has none of that name.
 std::int64_t dimension(const Sample& sample, std::string_view name);
 
+// "m=8 n=4096 k=14336".
+std::string shape_text(const Sample& sample);
+
 // Half of the shapes of a kernel, whatever the machine: these are never fitted to. By a hash of
 // kernel, dtype and shape alone, so that all tables of one shape fall on the same side.
 bool held_out(const Sample& sample);

@@ -15,8 +15,6 @@ using namespace kvlane::kernels::testing;
 
 namespace {
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
-
 std::vector<std::uint8_t> bytes_of_buffer(const Buffer& buffer) {
   const auto* at = static_cast<const std::uint8_t*>(buffer.data());
   return {at, at + buffer.bytes()};

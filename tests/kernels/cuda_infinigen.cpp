@@ -13,8 +13,6 @@ using namespace kvlane::kernels::testing;
 
 namespace {
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
-
 // A tensor on the device, `skew` elements past an aligned address.
 class DeviceTensor {
  public:

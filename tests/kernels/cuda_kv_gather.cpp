@@ -13,8 +13,6 @@ using namespace kvlane::kernels::testing;
 
 namespace {
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
-
 // Pinned host memory with an owner.
 struct Pinned {
   explicit Pinned(std::size_t bytes) : data(cuda::pinned_allocate(bytes)) {}
@@ -23,33 +21,6 @@ struct Pinned {
   Pinned& operator=(const Pinned&) = delete;
   void* data;
 };
-
-struct Selection {
-  std::vector<std::int32_t> index, count;
-  int width = 0;
-};
-
-// Distinct tokens, some in runs; what lies past a count must not be looked at.
-Selection select(Random& random, const std::vector<std::int32_t>& tokens, int kv_heads) {
-  Selection selection;
-  selection.width = *std::max_element(tokens.begin(), tokens.end()) + 2;
-  for (std::int32_t n : tokens) {
-    for (int h = 0; h < kv_heads; ++h) {
-      std::vector<std::int32_t> chosen;
-      for (std::int32_t t = 0; t < n;) {
-        const int run = random.between(1, 9);
-        if (random.below(2) == 0) {
-          for (int i = 0; i < run && t + i < n; ++i) chosen.push_back(t + i);
-        }
-        t += run;
-      }
-      selection.count.push_back(static_cast<std::int32_t>(chosen.size()));
-      chosen.resize(size(selection.width), -5);
-      selection.index.insert(selection.index.end(), chosen.begin(), chosen.end());
-    }
-  }
-  return selection;
-}
 
 // The copies of a fake engine, one at a time, last first: they do not depend on each other. Counts.
 struct FakeEngine {

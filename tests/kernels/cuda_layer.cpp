@@ -17,8 +17,6 @@ namespace {
 constexpr Format kFormats[] = {Format::fp32, Format::fp16, Format::bf16};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
-
 // `skew` elements past an aligned address.
 class DeviceTensor {
  public:

@@ -14,8 +14,6 @@
 
 namespace kvlane::kernels::testing {
 
-inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
-
 // 64-byte aligned, poisoned.
 class Store {
  public:

@@ -12,33 +12,6 @@ using namespace kvlane::kernels::testing;
 
 namespace {
 
-struct Selection {
-  std::vector<std::int32_t> index, count;
-  int width = 0;
-};
-
-// Distinct tokens: some single, some in runs.
-Selection select(Random& random, const std::vector<std::int32_t>& tokens, int kv_heads) {
-  Selection selection;
-  selection.width = *std::max_element(tokens.begin(), tokens.end()) + 2;
-  for (std::int32_t n : tokens) {
-    for (int h = 0; h < kv_heads; ++h) {
-      std::vector<std::int32_t> chosen;
-      for (std::int32_t t = 0; t < n;) {
-        const int run = random.between(1, 9);
-        if (random.below(2) == 0) {
-          for (int i = 0; i < run && t + i < n; ++i) chosen.push_back(t + i);
-        }
-        t += run;
-      }
-      selection.count.push_back(static_cast<std::int32_t>(chosen.size()));
-      chosen.resize(static_cast<std::size_t>(selection.width), -5);
-      selection.index.insert(selection.index.end(), chosen.begin(), chosen.end());
-    }
-  }
-  return selection;
-}
-
 void check(Random& random, const std::vector<std::int32_t>& tokens, int kv_heads, int head_dim,
            int block_tokens, Format format, std::size_t offset) {
   PagedKv kv(random, tokens, kv_heads, head_dim, block_tokens, format);

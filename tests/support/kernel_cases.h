@@ -22,6 +22,8 @@
 
 namespace kvlane::kernels::testing {
 
+inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
+
 // The seed of this run: KVLANE_SEED or a fresh one.
 inline std::uint64_t run_seed() {
   static const std::uint64_t seed = [] {
@@ -122,6 +124,34 @@ struct PagedKv {
   Buffer rows;
   KvCache cache;
 };
+
+// Rows of a KV cache: index [sequences][kv_heads][width], count [sequences][kv_heads].
+struct Selection {
+  std::vector<std::int32_t> index, count;
+  int width = 0;
+};
+
+// Distinct tokens, some single, some in runs; what lies past a count must not be looked at.
+inline Selection select(Random& random, const std::vector<std::int32_t>& tokens, int kv_heads) {
+  Selection selection;
+  selection.width = *std::max_element(tokens.begin(), tokens.end()) + 2;
+  for (std::int32_t n : tokens) {
+    for (int h = 0; h < kv_heads; ++h) {
+      std::vector<std::int32_t> chosen;
+      for (std::int32_t t = 0; t < n;) {
+        const int run = random.between(1, 9);
+        if (random.below(2) == 0) {
+          for (int i = 0; i < run && t + i < n; ++i) chosen.push_back(t + i);
+        }
+        t += run;
+      }
+      selection.count.push_back(static_cast<std::int32_t>(chosen.size()));
+      chosen.resize(size(selection.width), -5);
+      selection.index.insert(selection.index.end(), chosen.begin(), chosen.end());
+    }
+  }
+  return selection;
+}
 
 // |ours - reference| of the worst element, relative to the largest |reference| (1 where that is 0).
 // Infinity where one is NaN and the other is not.
