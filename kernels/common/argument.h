@@ -11,4 +11,15 @@ inline void require(const char* problem) {
   if (problem != nullptr) throw std::invalid_argument(problem);
 }
 
+// Query heads share kv heads in groups of equal size.
+inline const char* problem_of_heads(int query_heads, int kv_heads) {
+  return kv_heads <= 0 || query_heads <= 0 || query_heads % kv_heads != 0
+             ? "query heads that are not a multiple of the kv heads"
+             : nullptr;
+}
+
+inline const char* problem_of_soft_cap(float soft_cap) {
+  return soft_cap >= 0 ? nullptr : "a soft cap that is not a number of 0 or more";
+}
+
 }  // namespace kvlane::kernels

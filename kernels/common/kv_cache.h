@@ -25,16 +25,40 @@ struct KvCache {
     return static_cast<std::size_t>(kv_heads) * static_cast<std::size_t>(block_tokens) *
            row_bytes();
   }
-  // First element of the row of a token, counted in rows from `rows`.
-  std::size_t row(int sequence, int kv_head, int token) const {
-    const auto block = static_cast<std::size_t>(
-        block_table[static_cast<std::size_t>(sequence) * static_cast<std::size_t>(table_width) +
-                    static_cast<std::size_t>(token / block_tokens)]);
-    return (block * static_cast<std::size_t>(kv_heads) + static_cast<std::size_t>(kv_head)) *
-               static_cast<std::size_t>(block_tokens) +
-           static_cast<std::size_t>(token % block_tokens);
-  }
+  // Where the row of a token lies, in rows from `rows`.
+  std::size_t row(int sequence, int kv_head, int token) const;
 };
+
+// The same for many tokens of one sequence and kv head.
+class KvRows {
+ public:
+  KvRows(const KvCache& cache, std::size_t sequence, std::size_t kv_head)
+      : table_(cache.block_table + sequence * static_cast<std::size_t>(cache.table_width)),
+        kv_heads_(static_cast<std::size_t>(cache.kv_heads)),
+        kv_head_(kv_head),
+        block_tokens_(static_cast<unsigned>(cache.block_tokens)),
+        shift_(__builtin_ctz(block_tokens_)),
+        shifts_((block_tokens_ & (block_tokens_ - 1)) == 0) {}
+  std::size_t operator()(std::int32_t token) const {
+    // By a shift where the size of a block is a power of two, as a rule.
+    const auto at = static_cast<unsigned>(token);
+    const unsigned block = shifts_ ? at >> shift_ : at / block_tokens_;
+    return (static_cast<std::size_t>(table_[block]) * kv_heads_ + kv_head_) * block_tokens_ +
+           (at - block * block_tokens_);
+  }
+
+ private:
+  const std::int32_t* table_;
+  std::size_t kv_heads_, kv_head_;
+  unsigned block_tokens_;
+  int shift_;
+  bool shifts_;
+};
+
+inline std::size_t KvCache::row(int sequence, int kv_head, int token) const {
+  return KvRows(*this, static_cast<std::size_t>(sequence),
+                static_cast<std::size_t>(kv_head))(token);
+}
 
 // What is wrong with it for sequences of `kv_tokens[i]` tokens, or nullptr. Reads the table's
 // extent, not its entries.

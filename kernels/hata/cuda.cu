@@ -216,9 +216,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAnSm)
 
 const char* shape_problem(const HataScore& args) {
   if (args.sequences < 0 || args.width < 0) return "a negative size";
-  if (args.kv_heads <= 0 || args.query_heads <= 0 || args.query_heads % args.kv_heads != 0) {
-    return "query heads that are not a multiple of the kv heads";
-  }
+  if (const char* found = problem_of_heads(args.query_heads, args.kv_heads)) return found;
   if (args.query_heads / args.kv_heads > 4096) return "more than 4096 query heads a kv head";
   if (static_cast<long long>(args.sequences) * args.query_heads > 0x7fffffffll) {
     return "more than 2^31 rows";

@@ -1,5 +1,7 @@
 #include "kernels/hata/kernel.h"
 
+#include "kernels/common/argument.h"
+
 namespace kvlane::kernels {
 
 const char* problem(const HataEncode& args) {
@@ -16,9 +18,7 @@ const char* problem(const HataEncode& args) {
 
 const char* problem(const HataScore& args) {
   if (args.sequences < 0 || args.width < 0) return "a negative size";
-  if (args.kv_heads <= 0 || args.query_heads <= 0 || args.query_heads % args.kv_heads != 0) {
-    return "query heads that are not a multiple of the kv heads";
-  }
+  if (const char* found = problem_of_heads(args.query_heads, args.kv_heads)) return found;
   if (args.query_heads / args.kv_heads > 4096) return "more than 4096 query heads a kv head";
   for (int i = 0; i < args.sequences; ++i) {
     if (args.kv_tokens[i] < 0 || args.kv_tokens[i] > args.width) {

@@ -298,9 +298,7 @@ __global__ void __launch_bounds__(kScoreThreads, kScoreBlocksAnSm)
 
 const char* shape_problem(const InfinigenScore& args) {
   if (args.sequences < 0 || args.width < 0) return "a negative size";
-  if (args.kv_heads <= 0 || args.query_heads <= 0 || args.query_heads % args.kv_heads != 0) {
-    return "query heads that are not a multiple of the kv heads";
-  }
+  if (const char* found = problem_of_heads(args.query_heads, args.kv_heads)) return found;
   if (args.query_heads / args.kv_heads > 1024) return "more than 1024 query heads a kv head";
   if (args.channels_kept <= 0) return "no kept channels";
   if (args.channels_kept > 256) return "more than 256 kept channels";

@@ -1,5 +1,7 @@
 #include "kernels/infinigen/kernel.h"
 
+#include "kernels/common/argument.h"
+
 namespace kvlane::kernels {
 
 const char* problem(const InfinigenProject& args) {
@@ -25,9 +27,7 @@ const char* problem(const InfinigenProject& args) {
 
 const char* problem(const InfinigenScore& args) {
   if (args.sequences < 0 || args.width < 0) return "a negative size";
-  if (args.kv_heads <= 0 || args.query_heads <= 0 || args.query_heads % args.kv_heads != 0) {
-    return "query heads that are not a multiple of the kv heads";
-  }
+  if (const char* found = problem_of_heads(args.query_heads, args.kv_heads)) return found;
   if (args.channels_kept <= 0) return "no kept channels";
   if (args.cap < 0) return "a negative cap";
   if (!(args.alpha >= 0)) return "an alpha that is not a number of 0 or more";

@@ -61,15 +61,8 @@ void move_rows(const KvGather& args, bool gather, Cpu& cpu) {
         args.index_count == nullptr ? width : static_cast<std::size_t>(args.index_count[pair]);
     const std::size_t last = std::min(count, first + kTask);
     const std::int32_t* index = args.index + pair * width;
-    const std::int32_t* table =
-        kv.block_table + pair / heads * static_cast<std::size_t>(kv.table_width);
-    const auto row_of = [&](std::size_t i) {
-      const auto token = static_cast<unsigned>(index[i]);
-      const unsigned block = token / block_tokens;
-      return ((static_cast<std::size_t>(table[block]) * heads + pair % heads) * block_tokens +
-              (token - block * block_tokens)) *
-             bytes;
-    };
+    const KvRows place(kv, pair / heads, pair % heads);
+    const auto row_of = [&](std::size_t i) { return place(index[i]) * bytes; };
     for (std::size_t i = first; i < last;) {
       const std::size_t from = row_of(i);
       std::size_t run = 1;

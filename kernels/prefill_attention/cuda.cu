@@ -44,12 +44,10 @@ const char* shape_problem(const PrefillAttention& args, int max_new_tokens, int 
     return "a head dimension other than 64, 128 and 256";
   }
   if (args.sequences < 0 || args.sequences > 65535) return "not 0 to 65535 sequences";
-  if (args.query_heads <= 0 || args.query_heads % args.kv.kv_heads != 0) {
-    return "query heads that are not a multiple of the kv heads";
-  }
+  if (const char* found = problem_of_heads(args.query_heads, args.kv.kv_heads)) return found;
   if (args.kv.kv_heads > 65535) return "more than 65535 kv heads";
   if (args.window < 0) return "a negative window";
-  if (!(args.soft_cap >= 0)) return "a soft cap that is not a number of 0 or more";
+  if (const char* found = problem_of_soft_cap(args.soft_cap)) return found;
   if (max_new_tokens < 0 || max_kv_tokens < 0) return "a negative number of tokens";
   const long long rows =
       static_cast<long long>(max_new_tokens) * (args.query_heads / args.kv.kv_heads);

@@ -1,14 +1,14 @@
 #include "kernels/prefill_attention/kernel.h"
 
+#include "kernels/common/argument.h"
+
 namespace kvlane::kernels {
 
 const char* problem(const PrefillAttention& args) {
   if (const char* found = problem(args.kv, args.sequences, args.kv_tokens)) return found;
-  if (args.query_heads <= 0 || args.query_heads % args.kv.kv_heads != 0) {
-    return "query heads that are not a multiple of the kv heads";
-  }
+  if (const char* found = problem_of_heads(args.query_heads, args.kv.kv_heads)) return found;
   if (args.window < 0) return "a negative window";
-  if (!(args.soft_cap >= 0)) return "a soft cap that is not a number of 0 or more";
+  if (const char* found = problem_of_soft_cap(args.soft_cap)) return found;
   bool any = false;
   for (int i = 0; i < args.sequences; ++i) {
     if (args.new_tokens[i] < 0 || args.new_tokens[i] > args.kv_tokens[i]) {

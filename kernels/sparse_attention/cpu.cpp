@@ -27,27 +27,14 @@ void sparse_in(const SparseAttention& args, Cpu& cpu) {
                ? width
                : static_cast<std::size_t>(args.index_count[sequence * shape.kv_heads + head]);
   };
-  // Block and place in it by shifts where the size of a block is a power of two, as a rule.
-  const auto block_tokens = static_cast<unsigned>(kv.block_tokens);
-  const bool shifts = (block_tokens & (block_tokens - 1)) == 0;
-  const int shift = __builtin_ctz(block_tokens);
   const auto* base = static_cast<const T*>(kv.rows);
   const std::size_t row_elements = kv.row_elements();
   attend_all<T>(
       shape, static_cast<const T*>(args.query), static_cast<T*>(args.out), width, rows_of,
       [&](std::size_t sequence, std::size_t head, std::size_t first, std::size_t n, const T** to) {
         const std::int32_t* index = args.index + (sequence * shape.kv_heads + head) * width + first;
-        const std::int32_t* table =
-            kv.block_table + sequence * static_cast<std::size_t>(kv.table_width);
-        for (std::size_t i = 0; i < n; ++i) {
-          const auto token = static_cast<unsigned>(index[i]);
-          const unsigned block = shifts ? token >> shift : token / block_tokens;
-          const unsigned place = token - block * block_tokens;
-          const auto row =
-              (static_cast<std::size_t>(table[block]) * shape.kv_heads + head) * block_tokens +
-              place;
-          to[i] = base + row * row_elements;
-        }
+        const KvRows rows(kv, sequence, head);
+        for (std::size_t i = 0; i < n; ++i) to[i] = base + rows(index[i]) * row_elements;
       },
       cpu);
 }

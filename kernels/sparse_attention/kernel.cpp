@@ -1,13 +1,13 @@
 #include "kernels/sparse_attention/kernel.h"
 
+#include "kernels/common/argument.h"
+
 namespace kvlane::kernels {
 
 const char* problem(const SparseAttention& args) {
   if (const char* found = problem(args.kv, args.sequences, args.kv_tokens)) return found;
-  if (args.query_heads <= 0 || args.query_heads % args.kv.kv_heads != 0) {
-    return "query heads that are not a multiple of the kv heads";
-  }
-  if (!(args.soft_cap >= 0)) return "a soft cap that is not a number of 0 or more";
+  if (const char* found = problem_of_heads(args.query_heads, args.kv.kv_heads)) return found;
+  if (const char* found = problem_of_soft_cap(args.soft_cap)) return found;
   if (args.sequences > 0 && (args.query == nullptr || args.out == nullptr)) {
     return "no query or no output";
   }
