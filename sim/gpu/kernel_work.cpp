@@ -1,12 +1,9 @@
 #include "sim/gpu/kernel_work.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
-
-#include "sim/base/check.h"
-#include "sim/gpu/portable_math.h"
+#include <stdexcept>
 
 namespace kvlane {
 namespace {
@@ -16,11 +13,14 @@ class Shape {
  public:
   Shape(std::string_view kernel, const std::vector<std::int64_t>& sizes)
       : names_(sample_dimensions(kernel)), sizes_(sizes) {
-    KVLANE_CHECK(names_.size() == sizes_.size(), "{} with {} dimensions", kernel, sizes_.size());
+    if (names_.size() != sizes_.size()) {
+      throw std::logic_error(std::string(kernel) + " with " + std::to_string(sizes_.size()) +
+                             " dimensions");
+    }
   }
   double operator()(std::string_view name) const {
     const auto at = std::find(names_.begin(), names_.end(), name);
-    KVLANE_CHECK(at != names_.end(), "no dimension {}", name);
+    if (at == names_.end()) throw std::logic_error("no dimension " + std::string(name));
     return static_cast<double>(sizes_[static_cast<std::size_t>(at - names_.begin())]);
   }
 
@@ -192,23 +192,6 @@ std::optional<KernelWork> kernel_work(const Sample& sample) {
                          : sample.dtype == "fp8" || sample.dtype == "int8" ? 1
                                                                            : 2;
   return kernel_work(sample.kernel, sample.shape, element);
-}
-
-double seconds_of(const KernelCost& cost, const KernelWork& work) {
-  const std::array<double, 3> terms = {cost.flops > 0 ? work.flops / cost.flops : 0,
-                                       cost.bandwidth > 0 ? work.bytes / cost.bandwidth : 0,
-                                       work.items * cost.item};
-  const double high = *std::max_element(terms.begin(), terms.end());
-  double t0 = cost.t0;
-  if (cost.wake > 0 && work.bytes > 0) {
-    const double less = cost.alone / work.bytes;  // the eighth power is a step of a factor of two
-    const double fourth = less * less * less * less;
-    t0 += cost.wake / (1 + fourth * fourth);
-  }
-  if (high <= 0) return t0;
-  double sum = 0;
-  for (const double term : terms) sum += portable::pow(term / high, cost.p);
-  return t0 + high * portable::pow(sum, 1 / cost.p);
 }
 
 const std::vector<std::string>& costed_kernels() {

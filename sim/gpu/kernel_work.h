@@ -1,5 +1,6 @@
 #pragma once
-// What a kernel of a shape computes and moves, whoever runs it, and its time by a KernelCost.
+// What a kernel of a shape computes and moves, whoever runs it, and its time by a KernelCost. Needs
+// the standard library only, as all that tests/device_check builds.
 
 #include <cstdint>
 #include <optional>
@@ -7,10 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/gpu/gpu_spec.h"
 #include "sim/gpu/sample.h"
 
 namespace kvlane {
+
+struct KernelCost;  // gpu_spec.h
 
 struct KernelWork {
   double flops = 0;  // operations

@@ -1,10 +1,8 @@
 #include "sim/gpu/sample.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <stdexcept>
 
-#include "sim/base/check.h"
 #include "sim/base/rng.h"
 
 namespace kvlane {
@@ -91,8 +89,9 @@ bool is_own(const Sample& sample) { return sample.source.rfind("measured", 0) ==
 std::int64_t dimension(const Sample& sample, std::string_view name) {
   const std::vector<std::string>& names = sample_dimensions(sample.kernel);
   const auto at = std::find(names.begin(), names.end(), name);
-  KVLANE_CHECK(at != names.end() && sample.shape.size() == names.size(), "{} has no dimension {}",
-               sample.kernel, name);
+  if (at == names.end() || sample.shape.size() != names.size()) {
+    throw std::logic_error(sample.kernel + " has no dimension " + std::string(name));
+  }
   return sample.shape[static_cast<std::size_t>(at - names.begin())];
 }
 
@@ -100,7 +99,7 @@ std::string shape_text(const Sample& sample) {
   std::string text;
   const auto& names = sample_dimensions(sample.kernel);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    text += fmt::format("{}{}={}", i == 0 ? "" : " ", names[i], sample.shape[i]);
+    text += (i == 0 ? "" : " ") + names[i] + '=' + std::to_string(sample.shape[i]);
   }
   return text;
 }

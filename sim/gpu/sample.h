@@ -53,7 +53,7 @@ const std::vector<std::string>& sample_kernels();
 const std::vector<std::string>& sample_dimensions(std::string_view kernel);
 
 // How a sample of `kvlane calibrate kernels` and its like was taken; all empty or 0 in imported
-// ones. `threads`, `memory_bytes` and `cache_bytes` (the last level) are the machine's.
+// ones. `memory_bytes` and `cache_bytes` (the last level) are the device's, `threads` the host's.
 struct Conditions {
   double seconds_p25 = 0, seconds_p75 = 0;  // quartiles of the repetitions
   std::int64_t repetitions = 0;
@@ -63,6 +63,7 @@ struct Conditions {
   std::string problem;      // what a reader must know: measured under load (--force)
   double load_average_1min = 0;
   std::int64_t threads = 0;
+  std::int64_t multiprocessors = 0;  // of a GPU; 0: a CPU
   std::int64_t memory_bytes = 0, cache_bytes = 0;
 
   bool operator==(const Conditions&) const = default;

@@ -131,8 +131,8 @@ class Line {
         "machine",     "source",      "licence",           "variant", "kernel",
         "shape",       "dtype",       "seconds",           "model",   "set_aside",
         "seconds_p25", "seconds_p75", "repetitions",       "commit",  "driver",
-        "clock_state", "problem",     "load_average_1min", "threads", "memory_bytes",
-        "cache_bytes"};
+        "clock_state", "problem",     "load_average_1min", "threads", "multiprocessors",
+        "memory_bytes", "cache_bytes"};
     for (const auto& [key, value] : json_.items()) {
       if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys)) {
         fail_at(key, fmt::format("unknown key `{}`", key),
@@ -176,36 +176,10 @@ Sample read_line(std::string_view text, const std::string& file, int number) {
   how.problem = line.text("problem", false);
   how.load_average_1min = line.load();
   how.threads = line.count("threads");
+  how.multiprocessors = line.count("multiprocessors");
   how.memory_bytes = line.count("memory_bytes");
   how.cache_bytes = line.count("cache_bytes");
   return sample;
-}
-
-std::string quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-// Nothing for what an imported sample does not have.
-std::string conditions_text(const Conditions& how) {
-  std::string text;
-  const auto number = [&](const char* key, auto value) {
-    if (value != 0) text += fmt::format(R"(, "{}": {})", key, value);
-  };
-  const auto words = [&](const char* key, const std::string& value) {
-    if (!value.empty()) text += fmt::format(R"(, "{}": {})", key, quoted(value));
-  };
-  number("seconds_p25", how.seconds_p25);
-  number("seconds_p75", how.seconds_p75);
-  number("repetitions", how.repetitions);
-  words("commit", how.commit);
-  words("driver", how.driver);
-  words("clock_state", how.clock_state);
-  number("load_average_1min", how.load_average_1min);
-  words("problem", how.problem);
-  number("threads", how.threads);
-  number("memory_bytes", how.memory_bytes);
-  number("cache_bytes", how.cache_bytes);
-  return text;
 }
 
 }  // namespace
@@ -223,23 +197,6 @@ std::vector<Sample> parse_samples(std::string_view text, const std::string& name
     samples.push_back(read_line(line, name, number));
   }
   return samples;
-}
-
-std::string sample_line(const Sample& sample) {
-  std::string line = fmt::format(
-      R"({{"machine": {}, "source": {}, "licence": {}, "variant": {}, "kernel": {}, "shape": {{)",
-      quoted(sample.machine), quoted(sample.source), quoted(sample.licence), quoted(sample.variant),
-      quoted(sample.kernel));
-  const std::vector<std::string>& names = sample_dimensions(sample.kernel);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    line += fmt::format("{}\"{}\": {}", i == 0 ? "" : ", ", names[i], sample.shape[i]);
-  }
-  line += fmt::format(R"(}}, "dtype": {}, "seconds": {})", quoted(sample.dtype), sample.seconds);
-  if (!sample.model.empty()) line += fmt::format(R"(, "model": {})", quoted(sample.model));
-  if (!sample.set_aside.empty()) {
-    line += fmt::format(R"(, "set_aside": {})", quoted(sample.set_aside));
-  }
-  return line + conditions_text(sample.conditions) + "}\n";
 }
 
 }  // namespace kvlane

@@ -3,9 +3,14 @@
 #include "sim/scenario/sample_file.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
 
 #include "tests/unit/scenario/support.h"
 
@@ -113,6 +118,41 @@ TEST_CASE("a text that is no UTF-8 is written so that it can be read") {
   Sample sample = parse_samples(kLine, "s.jsonl").front();
   sample.variant = "\xff-1";
   CHECK(parse_samples(sample_line(sample), "s.jsonl").front().variant == "\xef\xbf\xbd-1");
+}
+
+TEST_CASE("texts are written as nlohmann's JSON does and numbers as fmt does") {
+  const unsigned seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  Sample sample = parse_samples(kLine, "s.jsonl").front();
+  const auto written = [&](const std::string& key) {
+    const std::string line = sample_line(sample);
+    const std::size_t from = line.find("\"" + key + "\": ") + key.size() + 4;
+    return line.substr(from, line.find(key == "seconds" ? "}\n" : ", \"licence\"", from) - from);
+  };
+  // Bytes that begin, go on and end UTF-8 at the borders of its table, and any.
+  const std::string borders =
+      "\"\\\b\f\n\r\t\x1f\x7f\x80\x8f\x90\x9f\xa0\xbf\xc1\xc2\xdf\xe0\xec\xed\xef\xf0\xf4\xf5";
+  for (int round = 0; round < 5000; ++round) {
+    std::string text(random() % 6, '\0');
+    for (char& c : text) {
+      c = random() % 4 == 0 ? static_cast<char>(random()) : borders[random() % borders.size()];
+    }
+    sample.source = text;
+    CHECK(written("source") ==
+          nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  sample.source = "s";
+  for (int round = 0; round < 20000; ++round) {
+    // Any positive double; every other one near the turns between the two notations.
+    sample.seconds = std::bit_cast<double>(random() >> 1U);
+    if (round % 2 == 0) {
+      sample.seconds = std::pow(10.0, static_cast<int>(random() % 26) - 7) *
+                       static_cast<double>(random() % 1000 + 1) / 100;
+    }
+    if (!std::isfinite(sample.seconds)) continue;
+    CHECK(written("seconds") == fmt::format("{}", sample.seconds));
+  }
 }
 
 TEST_CASE("sizes at their borders") {
