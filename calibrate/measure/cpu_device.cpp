@@ -5,10 +5,15 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <new>
 #include <string>
 
-#include "calibrate/measure/cpu_operands.h"
+#include "calibrate/measure/cpu_backend.h"
+#include "calibrate/measure/cpu_memory.h"
 #include "calibrate/measure/device.h"
+#include "calibrate/measure/kernel_calls.h"
 
 // Not in every cblas.h; OpenBLAS's own. "OpenBLAS 0.3.21 NO_LAPACKE ...".
 extern "C" char* openblas_get_config();
@@ -28,16 +33,39 @@ std::string openblas_version() {
   return config.substr(0, config.find(' ', name == std::string::npos ? name : name + 1));
 }
 
+// Whole pages, touched: no page fault is ever measured.
+class HostMemory {
+ public:
+  explicit HostMemory(std::size_t bytes) : bytes_((bytes + kPage - 1) / kPage * kPage) {
+    void* memory = std::aligned_alloc(kPage, bytes_);
+    if (memory == nullptr) throw std::bad_alloc();
+    memory_.reset(static_cast<std::byte*>(memory));
+    std::memset(memory, 0, bytes_);
+  }
+  std::byte* data() const { return memory_.get(); }
+  std::size_t bytes() const { return bytes_; }
+  Arena arena() const { return {data(), bytes_}; }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::size_t bytes_;
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
 class CpuDevice final : public Device {
  public:
   CpuDevice(int threads, std::int64_t operands)
       : machine_(read_machine(threads)),
         cpu_(threads),
-        operands_{cpu_, Arena(operand_bytes(machine_, operands), 1),
-                  Arena(operand_bytes(machine_, operands), 0)},
-        flush_{cpu_,
-               Arena(static_cast<std::size_t>(std::max(machine_.cache_bytes, kLeastFlush)), 0),
-               Arena(0, 0)} {}
+        values_(operand_bytes(machine_, operands)),
+        results_(operand_bytes(machine_, operands)),
+        operands_(values_.arena(), results_.arena(), std::memcpy),
+        backend_(operands_, cpu_),
+        flushed_(static_cast<std::size_t>(std::max(machine_.cache_bytes, kLeastFlush))),
+        flush_(read_call(flushed_.data(), flushed_.bytes(), cpu_)) {}
 
   Machine machine() const override { return machine_; }
   bool is_cpu() const override { return true; }
@@ -49,12 +77,13 @@ class CpuDevice final : public Device {
   }
 
   Call prepare(const Sample& shape) override {
-    for (const auto family : {attention_call, selection_call, memory_call, hack_call, layer_call}) {
-      operands_.input.reset();
-      operands_.output.reset();
-      if (Call call = family(shape, operands_)) return call;
+    operands_.reset();
+    try {
+      Call call = cpu_memory_call(shape, operands_, cpu_);
+      return call ? call : kernel_call(shape, backend_);
+    } catch (const NoRoom&) {
+      return {};
     }
-    return {};
   }
 
   double run(const Call& call) override {
@@ -66,15 +95,8 @@ class CpuDevice final : public Device {
   double waited() override { return seconds_in_line(); }
 
   // Streams over as much as the last-level cache holds, on every thread, so that the caches of
-  // each core are emptied with it. Reads alone would do; a sum keeps the compiler from leaving them
-  // out.
-  void flush() override {
-    Sample all;
-    all.kernel = "read";
-    all.shape = {static_cast<std::int64_t>(flush_.input.size())};
-    flush_.input.reset();
-    memory_call(all, flush_)();
-  }
+  // each core are emptied with it.
+  void flush() override { flush_(); }
 
  private:
   static std::size_t operand_bytes(const Machine& machine, std::int64_t wanted) {
@@ -84,13 +106,17 @@ class CpuDevice final : public Device {
 
   Machine machine_;
   kernels::Cpu cpu_;
-  CpuOperands operands_;
-  CpuOperands flush_;
+  HostMemory values_, results_;
+  Operands operands_;
+  CpuBackend backend_;
+  HostMemory flushed_;
+  Call flush_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> open_device(const std::string& word, int threads, std::int64_t operands) {
+std::unique_ptr<Device> open_device(const std::string& word, int threads, std::int64_t operands,
+                                    const OpenGpu& open_gpu) {
   if (word == "cpu") {
     return std::make_unique<CpuDevice>(threads > 0 ? threads : kernels::usable_processors(),
                                        operands);
@@ -104,7 +130,13 @@ std::unique_ptr<Device> open_device(const std::string& word, int threads, std::i
   if (!cuda) {
     throw std::invalid_argument(fmt::format("device '{}'; expected cpu or cuda:N", word));
   }
-  throw NoDevice(fmt::format("device {}: this build measures CPUs only; expected cpu", word));
+  if (!open_gpu) {
+    throw NoDevice(fmt::format(
+        "device {}: this program was built without CUDA; expected cpu, or a build with the CUDA "
+        "toolkit 12.2 or newer (cmake -DKVLANE_CUDA=ON says what it misses)",
+        word));
+  }
+  return open_gpu(number, threads, operands);
 }
 
 }  // namespace kvlane::calibrate

@@ -1,11 +1,12 @@
+#include "calibrate/measure/cpu_memory.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
 
-#include "calibrate/measure/cpu_operands.h"
 #include "calibrate/measure/grid.h"
-#include "kernels/kv_gather/kernel.h"
+#include "calibrate/measure/kernel_calls.h"
 
 namespace kvlane::calibrate {
 namespace {
@@ -45,72 +46,56 @@ void in_pieces(kernels::Cpu& cpu, std::size_t bytes, Body body) {
   });
 }
 
-Call read(const Sample& shape, CpuOperands& operands) {
+Call copy(const Sample& shape, Operands& operands, kernels::Cpu& cpu) {
   const auto bytes = static_cast<std::size_t>(shape.shape[0]);
-  const auto* from = operands.in<std::byte>(static_cast<double>(bytes));
-  if (from == nullptr) return {};
-  auto total = std::make_shared<std::atomic<std::uint64_t>>(0);  // or the compiler skips it all
-  return [from, bytes, total, &cpu = operands.cpu] {
-    in_pieces(cpu, bytes, [&](std::size_t at, std::size_t size) {
-      total->fetch_add(sum_lines(from + at, size), std::memory_order_relaxed);
-    });
-  };
-}
-
-Call copy(const Sample& shape, CpuOperands& operands) {
-  const auto bytes = static_cast<std::size_t>(shape.shape[0]);
-  const auto* from = operands.in<std::byte>(static_cast<double>(bytes));
-  auto* to = operands.out<std::byte>(static_cast<double>(bytes));
-  if (from == nullptr || to == nullptr) return {};
+  const auto room = static_cast<double>(bytes);
+  const auto* from = operands.in<std::byte>(room);
+  auto* to = operands.out<std::byte>(room);
   if (shape.variant == kMemoryCopyOneThread) {
     return [=] { std::memcpy(to, from, bytes); };
   }
   if (shape.variant == kMemoryCopyBothWays) {
     // Two buffers on each side: pieces go there and back in turn.
-    auto* back = operands.out<std::byte>(static_cast<double>(bytes));
-    const auto* there = operands.in<std::byte>(static_cast<double>(bytes));
-    if (back == nullptr || there == nullptr) return {};
-    return [=, &cpu = operands.cpu] {
+    auto* back = operands.out<std::byte>(room);
+    const auto* there = operands.in<std::byte>(room);
+    return [=, &cpu] {
       in_pieces(cpu, bytes, [&](std::size_t at, std::size_t size) {
         std::memcpy(to + at, from + at, size);
         std::memcpy(back + at, there + at, size);
       });
     };
   }
-  return [from, to, bytes, &cpu = operands.cpu] {
+  return [=, &cpu] {
     in_pieces(cpu, bytes,
               [&](std::size_t at, std::size_t size) { std::memcpy(to + at, from + at, size); });
   };
 }
 
-Call gather(const Sample& shape, CpuOperands& operands) {
-  const bool scatter = shape.kernel == "kv_scatter";
-  const int sequences = size_in(shape, "sequences"), kv_heads = size_in(shape, "kv_heads");
-  const int tokens = size_in(shape, "kv_tokens"), width = size_in(shape, "head_width");
-  const int selected = size_in(shape, "selected_tokens");
-  auto cache = paged_cache(operands, sequences, tokens, kv_heads, width, scatter);
-  auto index = std::make_shared<std::vector<std::int32_t>>(
-      selection(operands, sequences * kv_heads, tokens, selected, size_in(shape, "run_tokens")));
-  kernels::KvGather args;
-  args.sequences = sequences;
-  args.kv = cache->kv;
-  args.kv_tokens = cache->tokens.data();
-  args.index = index->data();
-  args.index_width = selected;
-  args.packed = operands.out<std::byte>(static_cast<double>(index->size()) *
-                                        static_cast<double>(args.kv.row_bytes()));
-  if (args.kv.rows == nullptr || args.packed == nullptr) return {};
-  return [args, cache, index, scatter, &cpu = operands.cpu] {
-    scatter ? kernels::cpu::kv_scatter(args, cpu) : kernels::cpu::kv_gather(args, cpu);
-  };
+Call gather(const Sample& shape, Operands& operands, kernels::Cpu& cpu) {
+  const kernels::KvGather args = gather_arguments(shape, operands, operands, operands);
+  if (shape.kernel == "kv_scatter") return [args, &cpu] { kernels::cpu::kv_scatter(args, cpu); };
+  return [args, &cpu] { kernels::cpu::kv_gather(args, cpu); };
 }
 
 }  // namespace
 
-Call memory_call(const Sample& shape, CpuOperands& operands) {
-  if (shape.kernel == "read") return read(shape, operands);
-  if (shape.kernel == "copy") return copy(shape, operands);
-  if (shape.kernel == "kv_gather" || shape.kernel == "kv_scatter") return gather(shape, operands);
+Call read_call(const std::byte* from, std::size_t bytes, kernels::Cpu& cpu) {
+  auto total = std::make_shared<std::atomic<std::uint64_t>>(0);  // or the compiler skips it all
+  return [from, bytes, total, &cpu] {
+    in_pieces(cpu, bytes, [&](std::size_t at, std::size_t size) {
+      total->fetch_add(sum_lines(from + at, size), std::memory_order_relaxed);
+    });
+  };
+}
+
+Call cpu_memory_call(const Sample& shape, Operands& operands, kernels::Cpu& cpu) {
+  if (shape.kernel == "read") {
+    const auto bytes = static_cast<std::size_t>(shape.shape[0]);
+    return read_call(operands.in<std::byte>(static_cast<double>(bytes)), bytes, cpu);
+  }
+  if (shape.kernel == "copy") return copy(shape, operands, cpu);
+  if (shape.kernel == "kv_gather" || shape.kernel == "kv_scatter")
+    return gather(shape, operands, cpu);
   return {};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // What is measured: the CPU, or a GPU where CUDA was built.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -32,8 +33,8 @@ class Device {
   virtual const char* gemm_dtype() const = 0;
   // What runs a kernel, for Sample::variant.
   virtual std::string library(const std::string& kernel) const = 0;
-  // A call over operands of the shape; empty where they do not fit the memory. One at a time: a
-  // call is over before the next is prepared.
+  // A call over operands of the shape; empty where they do not fit the memory, and where the device
+  // lacks the kernel. One at a time: a call is over before the next is prepared.
   virtual Call prepare(const Sample& shape) = 0;
   // Seconds of one run.
   virtual double run(const Call& call) = 0;
@@ -44,10 +45,14 @@ class Device {
   virtual void flush() = 0;
 };
 
-// "cpu" or "cuda:N". Throws NoDevice, std::invalid_argument for other words. `threads`: of a CPU;
-// 0: all that this process may use. `operands`: bytes for inputs and for results each; 0: a part of
+// Opens GPU `number`, or throws NoDevice: gpu/gpu_device.h. Empty in a build without CUDA.
+using OpenGpu =
+    std::function<std::unique_ptr<Device>(int number, int threads, std::int64_t operands)>;
+
+// "cpu" or "cuda:N". Throws NoDevice, std::invalid_argument for other words. `threads`: of the CPU;
+// 0: all that this process may use. `operands`: bytes for values and for results each; 0: a part of
 // the memory.
-std::unique_ptr<Device> open_device(const std::string& word, int threads,
-                                    std::int64_t operands = 0);
+std::unique_ptr<Device> open_device(const std::string& word, int threads, std::int64_t operands = 0,
+                                    const OpenGpu& open_gpu = {});
 
 }  // namespace kvlane::calibrate

@@ -116,6 +116,7 @@ class Session {
     how.problem = options_.problem;
     how.load_average_1min = options_.load_average;
     how.threads = machine_.threads;
+    how.multiprocessors = machine_.multiprocessors;
     how.memory_bytes = machine_.memory_bytes;
     how.cache_bytes = machine_.cache_bytes;
     return sample;

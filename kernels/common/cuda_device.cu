@@ -40,8 +40,12 @@ DeviceInfo device_info(int device) {
   info.l2_bytes = static_cast<std::size_t>(properties.l2CacheSize);
   info.shared_bytes_a_block = properties.sharedMemPerBlockOptin;
   info.shared_bytes_a_multiprocessor = properties.sharedMemPerMultiprocessor;
+  info.clock_khz = attribute(cudaDevAttrClockRate, device);
   info.memory_clock_khz = attribute(cudaDevAttrMemoryClockRate, device);
   info.memory_bus_bits = attribute(cudaDevAttrGlobalMemoryBusWidth, device);
+  char address[32] = {};
+  check(cudaDeviceGetPCIBusId(address, sizeof address, device));
+  info.pci_bus_id = address;
   check(cudaDriverGetVersion(&info.driver_version));
   check(cudaRuntimeGetVersion(&info.runtime_version));
   return info;
@@ -55,6 +59,12 @@ int multiprocessors() {
   int count = 0;
   check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
   return count;
+}
+
+std::size_t free_device_memory() {
+  std::size_t free = 0, all = 0;
+  check(cudaMemGetInfo(&free, &all));
+  return free;
 }
 
 void* device_allocate(std::size_t bytes) {
@@ -101,6 +111,10 @@ Event create_event() {
 void destroy_event(Event event) { (void)cudaEventDestroy(native(event)); }
 
 void record(Event event, Stream stream) { check(cudaEventRecord(native(event), native(stream))); }
+
+void wait(Stream stream, Event event) {
+  check(cudaStreamWaitEvent(native(stream), native(event), 0));
+}
 
 double elapsed_seconds(Event begin, Event end) {
   check(cudaEventSynchronize(native(end)));

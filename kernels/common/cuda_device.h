@@ -18,14 +18,16 @@ struct DeviceInfo {
   std::size_t memory_bytes = 0, l2_bytes = 0;
   std::size_t shared_bytes_a_block = 0;  // with opt-in
   std::size_t shared_bytes_a_multiprocessor = 0;
-  int memory_clock_khz = 0, memory_bus_bits = 0;  // 0: the driver does not say
-  int driver_version = 0, runtime_version = 0;    // 1000 * major + 10 * minor
+  int clock_khz = 0, memory_clock_khz = 0, memory_bus_bits = 0;  // at most; 0: nobody says
+  std::string pci_bus_id;                                        // "0000:3b:00.0"
+  int driver_version = 0, runtime_version = 0;                   // 1000 * major + 10 * minor
 };
 
 int devices();  // 0 without a GPU or a driver; never throws
 DeviceInfo device_info(int device);
 void use_device(int device);  // of the calling thread
 int multiprocessors();        // of the device in use
+std::size_t free_device_memory();
 
 void* device_allocate(std::size_t bytes);  // 256-byte aligned
 void device_free(void* memory);
@@ -49,6 +51,8 @@ using Event = EventHandle*;
 Event create_event();
 void destroy_event(Event event);
 void record(Event event, Stream stream = nullptr);
+// What is queued in the stream from now on waits for the recorded event.
+void wait(Stream stream, Event event);
 // Of the device, between two recorded events; waits for the second.
 double elapsed_seconds(Event begin, Event end);
 

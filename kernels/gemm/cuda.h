@@ -1,5 +1,8 @@
 #pragma once
-// Matrix products on a GPU: cuBLAS. Pointers of Gemm are device pointers.
+// Matrix products on a GPU: cuBLAS. Pointers of Gemm are device pointers. The library is opened
+// when the first Blas is made, so that programs start on machines that lack it.
+
+#include <string>
 
 #include "kernels/common/cuda_stream.h"
 #include "kernels/gemm/kernel.h"
@@ -10,11 +13,12 @@ namespace kvlane::kernels::cuda {
 // takes some 100 ms and memory on the device.
 class Blas {
  public:
-  Blas();
+  Blas();  // std::runtime_error where the machine has no cuBLAS
   ~Blas();
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
   void* handle() const { return handle_; }  // cublasHandle_t
+  std::string version() const;              // "13.0.2"
 
  private:
   void* handle_ = nullptr;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include "kernels/common/cuda_device.h"
 #include "tests/support/cuda_host/executor.h"
@@ -16,16 +17,33 @@ struct EventHandle {
   std::chrono::steady_clock::time_point at;
 };
 
+namespace {
+
+constexpr std::size_t kDeviceMemory = std::size_t{1} << 30;
+
+void expect_first(int device) {
+  if (device != 0) throw std::runtime_error("CUDA: invalid device ordinal");
+}
+
+}  // namespace
+
 int devices() { return 1; }
-DeviceInfo device_info(int) {
+// Instructions of compute capability 8.0 and the shared memory of 8.6: what all from 8.0 on have.
+DeviceInfo device_info(int device) {
+  expect_first(device);
   DeviceInfo info;
   info.name = "host executor";
+  info.capability = 80;
+  info.memory_bytes = kDeviceMemory;
+  info.l2_bytes = std::size_t{1} << 20;
+  info.driver_version = info.runtime_version = 12020;
   info.multiprocessors = multiprocessors();
   info.shared_bytes_a_block = cuda_host::settings().shared_limit;
   return info;
 }
-void use_device(int) {}
+void use_device(int device) { expect_first(device); }
 int multiprocessors() { return cuda_host::settings().multiprocessors; }
+std::size_t free_device_memory() { return kDeviceMemory; }
 
 // One allocator for both kinds; 0xff is NaN in every float format and -1 in integers.
 void* device_allocate(std::size_t bytes) {
@@ -57,6 +75,7 @@ void synchronize_device() {}
 Event create_event() { return new EventHandle(); }
 void destroy_event(Event event) { delete event; }
 void record(Event event, Stream) { event->at = std::chrono::steady_clock::now(); }
+void wait(Stream, Event) {}
 double elapsed_seconds(Event begin, Event end) {
   return std::chrono::duration<double>(end->at - begin->at).count();
 }
