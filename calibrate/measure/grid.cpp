@@ -29,7 +29,9 @@ constexpr std::size_t kMostMatrices = 20;
 class Grid {
  public:
   Grid(const std::vector<ModelSpec>& models, const char* gemm_dtype, GridSize size)
-      : quick_(size == GridSize::quick), gemm_dtype_(gemm_dtype) {
+      : quick_(size == GridSize::quick),
+        gpu_(std::string(gemm_dtype) != "fp32"),
+        gemm_dtype_(gemm_dtype) {
     for (const ModelSpec& model : models) add_model(model);
   }
 
@@ -73,7 +75,8 @@ class Grid {
   }
 
   // In order of work, thinned evenly by a hash of the shape: the same choice on every machine.
-  void add(const char* kernel, std::vector<Sizes> shapes, const char* dtype = "bf16") {
+  void add(const char* kernel, std::vector<Sizes> shapes, const char* dtype = "bf16",
+           const std::string& variant = "", bool beside = false) {
     const auto hash = [&](const Sizes& shape) {
       std::string key = kernel;
       for (const std::int64_t size : shape) key += ',' + std::to_string(size);
@@ -92,6 +95,8 @@ class Grid {
       sample.kernel = kernel;
       sample.shape = std::move(shape);
       sample.dtype = dtype;
+      sample.variant = variant;
+      if (beside) sample.set_aside = "another way to gather";
       some.push_back(std::move(sample));
     }
     sort_by_work(some);
@@ -182,12 +187,21 @@ class Grid {
         }));
   }
 
+  // A GPU has several ways to rows in host memory; the kernel's is fitted.
   void gathers() {
-    for (const char* kernel : {"kv_gather", "kv_scatter"}) {
-      add(kernel, with_heads({{1, 4}, powers(10, 16), {1, 8}}, [](const Sizes& s, const Heads& h) {
-            return Sizes{s[0], s[1], s[1] / 5, s[2], h.kv, h.width};
-          }));
+    const std::vector<Sizes> shapes =
+        with_heads({{1, 4}, powers(10, 16), {1, 8}}, [](const Sizes& s, const Heads& h) {
+          return Sizes{s[0], s[1], s[1] / 5, s[2], h.kv, h.width};
+        });
+    if (!gpu_) {
+      add("kv_gather", shapes);
+      add("kv_scatter", shapes);
+      return;
     }
+    for (const char* way : {kGatherZeroCopy, kGatherPacked, kGatherCopies})
+      add("kv_gather", shapes, "bf16", way, way != kGatherZeroCopy);
+    for (const char* way : {kGatherZeroCopy, kGatherCopies})
+      add("kv_scatter", shapes, "bf16", way, way != kGatherZeroCopy);
   }
 
   void hack() {
@@ -230,7 +244,7 @@ class Grid {
                      [&](const Sample& a, const Sample& b) { return size(a) < size(b); });
   }
 
-  bool quick_;
+  bool quick_, gpu_;
   const char* gemm_dtype_;
   std::set<Heads> heads_;
   std::set<Matrix> matrices_;
@@ -238,49 +252,11 @@ class Grid {
   std::vector<Sample> samples_;
 };
 
-void add_sizes(std::vector<Sample>& out, const char* kernel, const char* variant, bool beside,
-               GridSize size) {
-  // Steps of a third to a half: enough for both halves of a fit.
-  const int last = size == GridSize::quick ? 24 : 28;
-  for (int power = 12; power <= last; ++power) {
-    for (const std::int64_t bytes : {std::int64_t{1} << power, std::int64_t{3} << (power - 1),
-                                     std::int64_t{5} << (power - 2)}) {
-      Sample sample;
-      sample.kernel = kernel;
-      sample.variant = variant;
-      sample.shape = {bytes};
-      if (beside) sample.set_aside = "another way to copy";
-      out.push_back(std::move(sample));
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<Sample> kernel_grid(const std::vector<ModelSpec>& models, const char* gemm_dtype,
                                 GridSize size) {
   return Grid(models, gemm_dtype, size).all();
-}
-
-std::vector<Sample> memory_grid(bool cpu, GridSize size) {
-  std::vector<Sample> samples;
-  add_sizes(samples, "read", "", false, size);
-  add_sizes(samples, "copy", kMemoryCopy, !cpu, size);
-  if (cpu) add_sizes(samples, "copy", kMemoryCopyOneThread, true, size);
-  return samples;
-}
-
-std::vector<Sample> link_grid(bool cpu, GridSize size) {
-  std::vector<Sample> samples;
-  if (cpu) {
-    add_sizes(samples, "copy", kMemoryCopy, false, size);
-    add_sizes(samples, "copy", kMemoryCopyBothWays, true, size);
-    return samples;
-  }
-  for (const char* variant : {kToDevice, kToHost, kBothWays, kToDevicePageable, kToHostPageable}) {
-    add_sizes(samples, "copy", variant, variant != kToDevice, size);
-  }
-  return samples;
 }
 
 }  // namespace kvlane::calibrate

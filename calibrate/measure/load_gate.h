@@ -28,6 +28,8 @@ struct GateAnswer {
 };
 
 // Throws nothing; a machine that does not tell its load is measured, and the samples say so.
-GateAnswer pass_gate(double limit, bool forced, const GateWorld& world);
+// `patience`: seconds that it waits at most.
+GateAnswer pass_gate(double limit, bool forced, const GateWorld& world,
+                     double patience = kLoadWait);
 
 }  // namespace kvlane::calibrate

@@ -1,7 +1,5 @@
 #include "calibrate/measure/machine.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -64,7 +62,7 @@ std::int64_t last_cache(const std::string& root) {
   std::int64_t size = 0, highest = 0;
   for (int index = 0; index < 16; ++index) {
     const std::string folder =
-        fmt::format("{}/sys/devices/system/cpu/cpu0/cache/index{}/", root, index);
+        root + "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + '/';
     std::error_code error;
     if (!fs::exists(folder, error)) break;
     const std::int64_t level = size_of(first_line(folder + "level"));
@@ -81,10 +79,10 @@ std::string clocks(const std::string& root) {
   if (governor.empty()) {
     // A virtual machine hides the governor; its clock is what /proc tells.
     const std::string mhz = value_of(file_text(root + "/proc/cpuinfo"), "cpu MHz");
-    return mhz.empty() ? "unknown" : fmt::format("governor unknown, {} MHz", mhz);
+    return mhz.empty() ? "unknown" : "governor unknown, " + mhz + " MHz";
   }
   const std::int64_t khz = size_of(first_line(folder + "scaling_max_freq"));
-  return fmt::format("governor {}, at most {} MHz", governor, khz / 1000);
+  return "governor " + governor + ", at most " + std::to_string(khz / 1000) + " MHz";
 }
 
 }  // namespace
@@ -114,7 +112,7 @@ Machine read_machine(std::int64_t threads, const std::string& root) {
   Machine machine;
   const std::string processor = value_of(file_text(root + "/proc/cpuinfo"), "model name");
   machine.threads = threads;
-  machine.name = fmt::format("{}-x{}", plain_name(processor), threads);
+  machine.name = plain_name(processor) + "-x" + std::to_string(threads);
   machine.driver = "Linux " + first_line(root + "/proc/sys/kernel/osrelease");
   machine.clock_state = clocks(root);
   machine.memory_bytes = size_of(value_of(file_text(root + "/proc/meminfo"), "MemTotal"));

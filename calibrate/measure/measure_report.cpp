@@ -2,56 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "calibrate/fit/ceilings.h"
-#include "sim/gpu/kernel_work.h"
+#include "calibrate/measure/kernel_rates.h"
 #include "sim/report/json_writer.h"
 #include "sim/report/text_table.h"
 
 namespace kvlane::calibrate {
 namespace {
-
-struct Row {
-  std::string kernel, variant;
-  std::int64_t measured = 0, extrapolated = 0;
-  double flops = 0, bytes = 0;  // a second, the best
-  std::vector<double> spreads;
-
-  double spread() {
-    if (spreads.empty()) return 0;
-    const auto middle = spreads.begin() + static_cast<std::ptrdiff_t>(spreads.size() / 2);
-    std::nth_element(spreads.begin(), middle, spreads.end());
-    return *middle;
-  }
-};
-
-// In the order of the samples.
-std::vector<Row> rows_of(const std::vector<Sample>& samples) {
-  std::vector<Row> rows;
-  for (const Sample& sample : samples) {
-    auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) {
-      return r.kernel == sample.kernel && r.variant == sample.variant;
-    });
-    if (row == rows.end()) {
-      rows.push_back({sample.kernel, sample.variant, 0, 0, 0, 0, {}});
-      row = rows.end() - 1;
-    }
-    if (sample.set_aside == kExtrapolated) {
-      ++row->extrapolated;
-      continue;
-    }
-    ++row->measured;
-    const KernelWork work = kernel_work(sample).value_or(KernelWork{});
-    row->flops = std::max(row->flops, work.flops / sample.seconds);
-    row->bytes = std::max(row->bytes, work.bytes / sample.seconds);
-    row->spreads.push_back((sample.conditions.seconds_p75 - sample.conditions.seconds_p25) /
-                           sample.seconds);
-  }
-  return rows;
-}
 
 std::string rate(double value, double ceiling) {
   if (value <= 0) return "-";
@@ -69,15 +29,11 @@ std::string measure_table(const SessionResult& result, const std::string& out, i
   text += fmt::format("ceilings: read {} GB/s, copy {} GB/s read and written, GEMM {} GFLOP/s\n\n",
                       rate(best.read, 0), rate(best.copy, 0), rate(best.flops, 0));
   TextTable table({"kernel", "shapes", "left out", "GFLOP/s", "GB/s", "spread"});
-  for (Row& row : rows_of(samples)) {
-    // What a kernel moves it reads for the most part; a copy has a ceiling of its own.
-    const double memory = row.kernel == "copy" ? best.copy : best.read;
-    // "memory copy, one thread: kvlane, 2 threads": which copy.
-    const std::size_t way = row.variant.find(": ");
-    const std::string name = way == std::string::npos ? row.kernel : row.variant.substr(0, way);
-    table.add_row({name, fmt::format("{}", row.measured), fmt::format("{}", row.extrapolated),
+  for (const KernelRates& row : kernel_rates(samples)) {
+    const double memory = memory_ceiling(row, best);
+    table.add_row({row.name(), fmt::format("{}", row.measured), fmt::format("{}", row.extrapolated),
                    rate(row.flops, best.flops), rate(row.bytes, memory),
-                   fmt::format("{:.1f} %", 100 * row.spread())});
+                   fmt::format("{:.1f} %", 100 * row.spread)});
   }
   text += table.render(columns);
   if (result.too_large > 0) {
@@ -106,7 +62,7 @@ std::string measure_json(const SessionResult& result) {
       .end_object();
   json.member("too_large", static_cast<std::int64_t>(result.too_large));
   json.key("rows").begin_array();
-  for (Row& row : rows_of(result.samples)) {
+  for (const KernelRates& row : kernel_rates(result.samples)) {
     json.begin_object(JsonWriter::Layout::one_line)
         .member("kernel", row.kernel)
         .member("variant", row.variant)
@@ -114,7 +70,7 @@ std::string measure_json(const SessionResult& result) {
         .member("extrapolated", row.extrapolated)
         .member("flop_per_s", row.flops)
         .member("bytes_per_s", row.bytes)
-        .member("spread", row.spread())
+        .member("spread", row.spread)
         .end_object();
   }
   json.end_array().end_object();
