@@ -1,5 +1,5 @@
 # Finds CUDA as KVLANE_CUDA says: sets KVLANE_CUDA_FOUND and the helper that builds CUDA code with the flags of the kernels.
-# Also used on its own by tests/device_check.sh, on machines that have CUDA and a compiler only.
+# Also used by tests/device_check, on machines that have CUDA and a compiler only.
 set(KVLANE_CUDA_FOUND OFF)
 set(KVLANE_CUDA_SUMMARY "${KVLANE_CUDA}")
 if(KVLANE_CUDA STREQUAL "OFF")
@@ -48,9 +48,15 @@ set(KVLANE_CUDA_FOUND ON)
 set(KVLANE_CUDA_SUMMARY "${CMAKE_CUDA_COMPILER_VERSION}")
 
 # kvlane_add_cuda_library(name SM75 a.cu SM80 b.cu): the files of SM80 are not built for 7.5, whose instructions they
-# need more than. Spills and local arrays fail the build.
+# need more than; where 7.5 alone is asked for they are built for 8.0, to be linked, and say so when they are called.
+# Spills and local arrays fail the build, unless KVLANE_WERROR is off.
 function(kvlane_add_cuda_library name)
   cmake_parse_arguments(ARG "" "" "SM75;SM80" ${ARGN})
+  # CMake 3.22 to 3.25 know no C++20 for nvcc; with CUDA_EXTENSIONS OFF they would add -std=c++17 behind it.
+  set(flags -std=c++20 -Xcompiler=-Wall,-Wextra -Xptxas=-warn-spills,-warn-lmem-usage)
+  if(KVLANE_WERROR)
+    list(APPEND flags "SHELL:--Werror all-warnings" -Xptxas=-Werror)
+  endif()
   set(objects)
   foreach(list SM75 SM80)
     if(NOT ARG_${list})
@@ -59,15 +65,16 @@ function(kvlane_add_cuda_library name)
     set(architectures ${KVLANE_CUDA_ARCHITECTURES})
     if(list STREQUAL "SM80")
       list(FILTER architectures EXCLUDE REGEX "^75")
+      if(NOT architectures)
+        set(architectures 80-real)
+      endif()
     endif()
     set(part ${name}_${list})
     add_library(${part} OBJECT ${ARG_${list}})
     set_target_properties(${part} PROPERTIES CUDA_ARCHITECTURES "${architectures}" POSITION_INDEPENDENT_CODE ON
                           CUDA_EXTENSIONS ON)
-    target_include_directories(${part} PRIVATE ${CMAKE_SOURCE_DIR})
-    # CMake 3.22 to 3.25 know no C++20 for nvcc; with CUDA_EXTENSIONS OFF they would add -std=c++17 behind it.
-    target_compile_options(${part} PRIVATE -std=c++20 "SHELL:--Werror all-warnings" -Xcompiler=-Wall,-Wextra
-                           -Xptxas=-warn-spills,-warn-lmem-usage,-Werror)
+    target_include_directories(${part} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
+    target_compile_options(${part} PRIVATE ${flags})
     list(APPEND objects $<TARGET_OBJECTS:${part}>)
   endforeach()
   add_library(${name} STATIC ${objects})

@@ -42,6 +42,7 @@ HWY_AFTER_NAMESPACE();
 #include <numeric>
 #include <stdexcept>
 
+#include "tests/support/instruction_sets.h"
 #include "tests/support/kernel_cases.h"
 
 namespace kvlane::kernels {

@@ -1,12 +1,12 @@
 # CUDA kernels (kernels/*/cuda.cu) on the host executor of tests/support/cuda_host, without a GPU.
 #
 # To add a kernel NAME: write kernels/NAME/cuda.h and cuda.cu and a doctest file tests/kernels/cuda_NAME.cpp that
-# calls the API of cuda.h only (tests/support/cuda_test.h has device arrays and the loop over seeds), and one line here:
+# calls the API of cuda.h only (tests/support/cuda_test.h has device arrays and the loop over seeds), and one line:
 #   kvlane_add_cuda_host_test(NAME SOURCES kernels/cuda_NAME.cpp ../kernels/NAME/cuda.cu ../kernels/NAME/kernel.cpp ...)
 # (paths from tests/; every .cpp that the test needs, no libraries: each variant compiles all of it). It makes the
 # programs and ctests cuda_NAME (plain), .asan (address and undefined), .tsan (thread), .msan (memory, clang 14) and,
 # where nvcc built the kernels, .gpu, which is skipped where there is no GPU. HOST_ONLY leaves out the last (tests whose
-# own code is a kernel); VARIANTS names those to make. nvcc's side: kernels/CMakeLists.txt.
+# own code is a kernel); VARIANTS names those to make. The lines: cuda_tests.cmake. nvcc's side: kernels/cuda_sources.cmake.
 
 set(cuda_host_missing)
 if(KVLANE_CUDA STREQUAL "OFF")
@@ -159,21 +159,10 @@ endfunction()
 
 function(kvlane_add_cuda_host_test name)
   cmake_parse_arguments(ARG "HOST_ONLY" "TIMEOUT" "SOURCES;LABEL;VARIANTS" ${ARGN})
-  set(sources)
-  foreach(source ${ARG_SOURCES})
-    get_filename_component(source ${CMAKE_CURRENT_SOURCE_DIR}/../${source} ABSOLUTE)
-    list(APPEND sources ${source})
-  endforeach()
   if(KVLANE_CUDA_FOUND AND NOT ARG_HOST_ONLY)
-    set(target test_cuda_${name}_gpu)
-    set(host_sources ${sources})
-    list(FILTER host_sources EXCLUDE REGEX "\\.cu$")
-    add_executable(${target} ${host_sources} ${CMAKE_CURRENT_SOURCE_DIR}/../support/cuda_gpu_main.cpp)
-    target_link_libraries(${target} PRIVATE kvlane_flags kvlane_cuda_kernels)
-    add_test(NAME cuda_${name}.gpu COMMAND ${target} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-    set_tests_properties(cuda_${name}.gpu PROPERTIES LABELS "gpu;${ARG_LABEL}" SKIP_RETURN_CODE 77 TIMEOUT 300
-                         RESOURCE_LOCK gpu)
+    kvlane_add_cuda_gpu_test(${name} kvlane_cuda_kernels ${ARG_SOURCES})
   endif()
+  kvlane_cuda_test_sources(sources ${ARG_SOURCES})
   set(variants plain asan tsan msan)
   if(ARG_VARIANTS)
     set(variants ${ARG_VARIANTS})
@@ -195,42 +184,7 @@ function(kvlane_add_cuda_host_test name)
   endforeach()
 endfunction()
 
-kvlane_add_cuda_host_test(executor HOST_ONLY SOURCES kernels/cuda_executor.cpp kernels/cuda_matrix.cpp)
-kvlane_add_cuda_host_test(topk SOURCES kernels/cuda_topk.cpp ../kernels/topk/cuda.cu)
-kvlane_add_cuda_host_test(kv_gather SOURCES kernels/cuda_kv_gather.cpp ../kernels/kv_gather/cuda.cu
-  ../kernels/kv_gather/copies.cpp ../kernels/kv_gather/kernel.cpp ../kernels/kv_gather/ref.cpp ../kernels/common/kv_cache.cpp)
-kvlane_add_cuda_host_test(layer SOURCES kernels/cuda_layer.cpp ../kernels/layer/cuda.cu
-  ../kernels/layer/cuda_norm.cu ../kernels/layer/cuda_rope.cu ../kernels/layer/kernel.cpp ../kernels/layer/ref.cpp)
-kvlane_add_cuda_host_test(infinigen SOURCES kernels/cuda_infinigen.cpp ../kernels/infinigen/cuda.cu
-  ../kernels/infinigen/cuda_score.cu ../kernels/infinigen/kernel.cpp ../kernels/infinigen/ref.cpp)
-kvlane_add_cuda_host_test(hata SOURCES kernels/cuda_hata.cpp ../kernels/hata/cuda.cu
-  ../kernels/hata/kernel.cpp ../kernels/hata/ref.cpp)
-kvlane_add_cuda_host_test(index_split SOURCES kernels/cuda_index_split.cpp ../kernels/index_split/cuda.cu
-  ../kernels/index_split/kernel.cpp ../kernels/index_split/ref.cpp)
-kvlane_add_cuda_host_test(attention SOURCES kernels/cuda_attention.cpp
-  ../kernels/common/cuda_attend.cu ../kernels/decode_attention/cuda.cu ../kernels/sparse_attention/cuda.cu
-  ../kernels/decode_attention/kernel.cpp ../kernels/decode_attention/ref.cpp
-  ../kernels/sparse_attention/kernel.cpp ../kernels/sparse_attention/ref.cpp ../kernels/common/kv_cache.cpp)
-if(TARGET kvlane_cuda_gemm)  # a library's code: nothing for the executor
-  add_executable(test_cuda_gemm_gpu ../kernels/cuda_gemm.cpp ../../kernels/gemm/kernel.cpp ../../kernels/gemm/ref.cpp
-                 ../support/cuda_gpu_main.cpp)
-  target_link_libraries(test_cuda_gemm_gpu PRIVATE kvlane_flags kvlane_cuda_gemm)
-  add_test(NAME cuda_gemm.gpu COMMAND test_cuda_gemm_gpu WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(cuda_gemm.gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300 RESOURCE_LOCK gpu)
-endif()
-# Kernels state their budgets in cuda.h; every .cu that does is listed here.
-kvlane_add_cuda_host_test(occupancy HOST_ONLY VARIANTS plain SOURCES kernels/cuda_occupancy.cpp
-  ../kernels/topk/cuda.cu ../kernels/common/cuda_attend.cu
-  ../kernels/index_split/cuda.cu ../kernels/hata/cuda.cu ../kernels/hata/kernel.cpp ../kernels/infinigen/cuda.cu
-  ../kernels/infinigen/cuda_score.cu ../kernels/layer/cuda.cu ../kernels/layer/cuda_norm.cu ../kernels/layer/cuda_rope.cu
-  ../kernels/layer/kernel.cpp ../kernels/kv_gather/cuda.cu ../kernels/prefill_attention/cuda.cu
-  ../kernels/hack/cuda.cu ../kernels/hack/kernel.cpp)
-
-kvlane_add_cuda_host_test(prefill_attention SOURCES kernels/cuda_prefill_attention.cpp
-  ../kernels/prefill_attention/cuda.cu ../kernels/prefill_attention/kernel.cpp ../kernels/prefill_attention/ref.cpp
-  ../kernels/common/kv_cache.cpp)
-kvlane_add_cuda_host_test(hack SOURCES kernels/cuda_hack.cpp ../kernels/hack/cuda.cu ../kernels/hack/kernel.cpp
-  ../kernels/hack/ref.cpp)
+include(${CMAKE_CURRENT_LIST_DIR}/cuda_tests.cmake)
 
 # Faults planted in small kernels: each is caught by the detector that the table names, with words that name the
 # place; the sound versions pass under all of them. A detector is believed once it has failed something.

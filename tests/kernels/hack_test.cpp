@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/kernels/hack_support.h"
+#include "tests/support/instruction_sets.h"
 
 namespace kvlane::kernels {
 namespace {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/infinigen/kernel.h"
+#include "tests/support/instruction_sets.h"
 #include "tests/support/kernel_cases.h"
 
 using namespace kvlane::kernels;

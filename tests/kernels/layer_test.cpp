@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/layer/kernel.h"
+#include "tests/support/instruction_sets.h"
 #include "tests/support/kernel_cases.h"
 
 namespace kvlane::kernels {

@@ -5,6 +5,7 @@
 
 #include "kernels/decode_attention/kernel.h"
 #include "kernels/prefill_attention/kernel.h"
+#include "tests/support/instruction_sets.h"
 #include "tests/support/kernel_cases.h"
 
 using namespace kvlane::kernels;

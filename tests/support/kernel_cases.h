@@ -3,8 +3,6 @@
 // fails; KVLANE_SEED=N repeats it), buffers of exactly the promised size that are poisoned before
 // use, and errors relative to the size of the reference.
 
-#include <hwy/targets.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -174,25 +172,6 @@ inline double worst_error(const void* ours, const void* reference, Format format
 inline double allowed_error(Format format, std::size_t terms) {
   const double step = format == Format::bf16 ? 0x1p-7 : format == Format::fp16 ? 0x1p-10 : 0x1p-23;
   return step + 0x1p-24 * (4 * std::sqrt(static_cast<double>(terms)) + 16);
-}
-
-// Runs body(name) once for every instruction set that this processor and this build have: AVX-512,
-// AVX2, SSSE3. Says which it could not run.
-template <typename Body>
-void for_each_instruction_set(Body&& body) {
-  const std::int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;  // and compiled
-  for (std::int64_t target : {HWY_AVX3_DL, HWY_AVX3, HWY_AVX2, HWY_SSSE3}) {
-    if ((supported & target) == 0) {
-      std::fprintf(stderr, "not run here: %s (the processor or this build lacks it)\n",
-                   hwy::TargetName(target));
-      continue;
-    }
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    body(std::string(hwy::TargetName(target)));
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 }  // namespace kvlane::kernels::testing
