@@ -47,6 +47,7 @@ std::size_t free_device_memory() { return kDeviceMemory; }
 
 // One allocator for both kinds; 0xff is NaN in every float format and -1 in integers.
 void* device_allocate(std::size_t bytes) {
+  if (bytes > kDeviceMemory) throw std::runtime_error("CUDA: out of memory");
   void* memory = nullptr;
   if (posix_memalign(&memory, 256, bytes == 0 ? 1 : bytes) != 0) throw std::bad_alloc();
   std::memset(memory, 0xff, bytes);

@@ -3,14 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "calibrate/measure/cpu_operands.h"
 #include "calibrate/measure/device.h"
 #include "calibrate/measure/grid.h"
+#include "calibrate/measure/operands.h"
 #include "sim/gpu/kernel_work.h"
 
 using namespace kvlane;
@@ -74,12 +76,39 @@ TEST_CASE("device: words that name none") {
   CHECK_THROWS_AS(open_device("cuda:-1", 0), std::invalid_argument);
 }
 
+TEST_CASE("device: a GPU is opened by whom the build has for it; without CUDA an error says so") {
+  try {
+    open_device("cuda:3", 2);
+    FAIL("no GPU, no error");
+  } catch (const NoDevice& error) {
+    const std::string text = error.what();
+    CHECK(text.find("device cuda:3: this program was built without CUDA") == 0);
+    CHECK(text.find("expected cpu") != std::string::npos);
+  }
+  std::vector<std::int64_t> asked;
+  const OpenGpu open = [&](int number, int threads, std::int64_t bytes) {
+    asked = {number, threads, bytes};
+    return std::unique_ptr<Device>();
+  };
+  CHECK(open_device("cuda:3", 2, 4096, open) == nullptr);
+  CHECK(asked == std::vector<std::int64_t>{3, 2, 4096});
+}
+
+namespace {
+
+struct SmallOperands {
+  std::vector<std::byte> values = std::vector<std::byte>(1 << 16);
+  std::vector<std::byte> results = std::vector<std::byte>(1 << 16);
+  Operands operands{{values.data(), values.size()}, {results.data(), results.size()}, std::memcpy};
+};
+
+}  // namespace
+
 TEST_CASE("operands: a selection is ascending, without repetition, in runs") {
-  kernels::Cpu cpu(1);
-  CpuOperands operands{cpu, Arena(1 << 16, 1), Arena(1 << 16, 0)};
+  SmallOperands small;
   for (const int run : {1, 8}) {
     const int tokens = 1000, selected = 203, rows = 3;
-    const std::vector<std::int32_t> index = selection(operands, rows, tokens, selected, run);
+    const std::vector<std::int32_t> index = selection(small.operands, rows, tokens, selected, run);
     REQUIRE(index.size() == static_cast<std::size_t>(rows * selected));
     for (int row = 0; row < rows; ++row) {
       int neighbours = 0;
@@ -100,14 +129,21 @@ TEST_CASE("operands: a selection is ascending, without repetition, in runs") {
 }
 
 TEST_CASE("operands: values are finite as bf16 and as fp32; pieces end where the memory does") {
-  Arena arena(1 << 16, 7);
-  const auto* values = static_cast<const float*>(arena.take(1 << 15));
+  SmallOperands small;
+  Operands& operands = small.operands;
+  const float* values = operands.in<float>(1 << 13);
   for (int i = 0; i < 1 << 13; ++i) {
     CHECK(std::abs(values[i]) >= 0.5F);
     CHECK(std::abs(values[i]) < 2.02F);
   }
-  CHECK(arena.take(1 << 15) != nullptr);
-  CHECK(arena.take(1) == nullptr);
-  arena.reset();
-  CHECK(arena.take(1 << 16) == values);
+  CHECK(operands.in<std::byte>(1 << 15) == reinterpret_cast<const std::byte*>(values + (1 << 13)));
+  CHECK_THROWS_AS(operands.in<std::byte>(1), NoRoom);
+  CHECK_THROWS_AS(operands.out<std::byte>((1 << 16) + 1), NoRoom);
+  const std::vector<std::int32_t> numbers = {3, 1, 2};
+  const std::int32_t* list = operands.list(numbers);
+  CHECK(std::vector<std::int32_t>(list, list + 3) == numbers);
+  CHECK(reinterpret_cast<const std::byte*>(list) == small.results.data());
+  CHECK(operands.out<std::byte>(1) == small.results.data() + 256);
+  operands.reset();
+  CHECK(operands.in<float>(1 << 14) == values);
 }
