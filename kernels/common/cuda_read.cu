@@ -4,7 +4,7 @@
 // there are blocks; a sum keeps the compiler from leaving the loads out. Words of a tile that lie
 // past the end are not asked for.
 //
-// Bytes: all once. In flight: 64 a thread, 6 blocks of 256 threads an SM: 96 KiB, above the 18 KB
+// Bytes: all once. In flight: 64 a thread, 4 blocks of 256 threads an SM: 64 KiB, above the 18 KB
 // that an H100's memory needs (latency 700 ns x 3.35 TB/s / 132). Not measured.
 
 #include "kernels/common/argument.h"
@@ -17,7 +17,7 @@
 namespace kvlane::kernels::cuda {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / kWarp, kBlocksAnSm = 6;
+constexpr int kThreads = 256, kWarps = kThreads / kWarp, kBlocksAnSm = 4;
 constexpr int kLoads = 4;  // of 16 bytes, in flight a thread
 constexpr int kTile = kThreads * kLoads;
 
