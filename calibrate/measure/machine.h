@@ -8,13 +8,13 @@
 namespace kvlane::calibrate {
 
 struct Machine {
-  std::string name;         // of the hardware file: processor and threads, or the GPU's
-  std::string driver;       // Linux release; of a GPU, its driver
-  std::string clock_state;  // governor and highest frequency; "unknown" where nothing tells
-  std::int64_t threads = 1;          // of the host, where it is a GPU
-  std::int64_t multiprocessors = 0;  // of a GPU; 0: a CPU
+  std::string name;          // of the hardware file: processor and threads, or the GPU's
+  std::string driver;        // Linux release; of a GPU, its driver
+  std::string clock_state;   // governor and highest frequency; "unknown" where nothing tells
+  std::int64_t threads = 1;  // of the host, where it is a GPU
   std::int64_t memory_bytes = 0;
-  std::int64_t cache_bytes = 0;  // the last level's; 0: unknown
+  std::int64_t cache_bytes = 0;      // the last level's; 0: unknown
+  std::int64_t multiprocessors = 0;  // of a GPU; 0: a CPU
 };
 
 // The processors of this machine, of which this process may use `threads`. `root`: "" or, for

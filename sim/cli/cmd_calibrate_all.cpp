@@ -90,7 +90,7 @@ int calibrate_all(const Args& args, const Context& context) {
   std::vector<Sample> samples;
   std::string measured_text;
   {
-    const auto device = open_measured(options);
+    const auto device = open_measured(options, context);
     const Measured measured =
         measure(*device, all_shapes(*device, options, context), options, context);
     samples = measured.result.samples;

@@ -36,7 +36,7 @@ int run(const std::string& action, const std::string& about, const Args& args,
   check_measure_options(command, arguments, options);
   const Replace replace = options.force ? Replace::allow : Replace::refuse;
   check_can_write(options.output, replace);
-  const auto device = open_measured(options);
+  const auto device = open_measured(options, context);
   const Measured measured =
       measure(*device, shapes_of(*device, options, context), options, context);
   if (measured.result.samples.empty()) return measured.status.value_or(1);

@@ -7,12 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/measure/device.h"
+
 namespace kvlane::cli {
 
 struct Context {
   std::string preset_dir;  // .../scenarios
   bool stderr_is_terminal = false;
-  int columns = 100;  // of the terminal
+  int columns = 100;            // of the terminal
+  calibrate::OpenGpu open_gpu;  // of `calibrate --device cuda:N`; empty in a build without CUDA
 };
 
 // Wrong command-line words; what() is one line.

@@ -12,6 +12,9 @@
 #include <string>
 #include <string_view>
 
+#if defined(KVLANE_CUDA)
+#include "calibrate/measure/gpu/open_gpu.h"
+#endif
 #include "sim/base/input_error.h"
 #include "sim/cli/arguments.h"
 #include "sim/cli/commands.h"
@@ -74,6 +77,9 @@ Context make_context() {
       size.ws_col >= 60) {
     context.columns = size.ws_col;
   }
+#if defined(KVLANE_CUDA)
+  context.open_gpu = calibrate::open_gpu;
+#endif
   return context;
 }
 

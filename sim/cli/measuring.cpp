@@ -75,11 +75,12 @@ void check_measure_options(const std::string& command, const Arguments& argument
   options.quick = arguments.has("quick");
 }
 
-std::unique_ptr<calibrate::Device> open_measured(const MeasureOptions& options) {
+std::unique_ptr<calibrate::Device> open_measured(const MeasureOptions& options,
+                                                 const Context& context) {
   constexpr std::int64_t kQuickOperands = std::int64_t{64} << 20;
   try {
     return calibrate::open_device(options.device, options.threads,
-                                  options.quick ? kQuickOperands : 0);
+                                  options.quick ? kQuickOperands : 0, context.open_gpu);
   } catch (const calibrate::NoDevice& error) {
     throw UsageError(error.what());
   } catch (const std::invalid_argument& error) {

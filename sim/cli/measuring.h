@@ -28,7 +28,8 @@ void check_measure_options(const std::string& command, const Arguments& argument
                            MeasureOptions& options);
 
 // Ends in InputError where the word names no device of this machine or build.
-std::unique_ptr<calibrate::Device> open_measured(const MeasureOptions& options);
+std::unique_ptr<calibrate::Device> open_measured(const MeasureOptions& options,
+                                                 const Context& context);
 
 calibrate::GridSize grid_size(const MeasureOptions& options);
 // The grid of the models that ship, after the device's memory: its ceilings.
