@@ -191,7 +191,9 @@ FitRule cost_rule(const std::string& kernel, const std::vector<Sample>& samples)
                            {0.3 / pieces},
                            true});
   }
-  if (terms.wakes) {
+  // A GPU has no threads that sleep.
+  const bool threads = std::any_of(samples.begin(), samples.end(), is_own_cpu);
+  if (terms.wakes && threads) {
     r.constants.push_back({key + "wake",
                            ValueUnit::time,
                            of_cost(kernel, &KernelCost::wake),
@@ -251,7 +253,7 @@ std::vector<FitRule> fit_rules(const std::vector<Sample>& samples) {
             share("elementwise_em", &G::elementwise_em)}),
   };
   rules.back().pools_variants = true;
-  if (std::any_of(samples.begin(), samples.end(), is_own)) widen(rules);
+  if (std::any_of(samples.begin(), samples.end(), is_own_cpu)) widen(rules);
   std::set<std::int64_t> ranks;
   for (const Sample& sample : samples) {
     if (sample.kernel == "all_reduce") ranks.insert(dimension(sample, "ranks"));
@@ -286,7 +288,7 @@ bool speaks_about(const FitRule& rule, const GpuSpec& gpu, const Sample& sample,
 
 bool is_visible(const Constant& constant, const std::vector<const Sample*>& samples) {
   // GPUs hide the arithmetic of decode attention behind its bytes.
-  if (constant.key == "decode_ec") return !samples.empty() && is_own(*samples.front());
+  if (constant.key == "decode_ec") return !samples.empty() && is_own_cpu(*samples.front());
   if (constant.key != "decode_walk") return true;
   return std::any_of(samples.begin(), samples.end(), [](const Sample* sample) {
     return dimension(*sample, "query_heads") == dimension(*sample, "kv_heads");

@@ -61,9 +61,11 @@ GpuSpec base_of(const std::vector<Sample>& samples, const Context& context) {
   const std::vector<GpuSpec> shipped = shipped_gpus(context.preset_dir);
   if (const GpuSpec* gpu = find_gpu(shipped, samples.front().machine)) return *gpu;
   if (auto own = calibrate::base_of_own(samples)) return std::move(*own);
-  throw std::runtime_error(fmt::format(
-      "the samples of {} lack a streaming read, a copy or a GEMM: no hardware file without them",
-      samples.front().machine));
+  throw std::runtime_error(
+      fmt::format("the samples of {} lack a streaming read, a GEMM, or copies (of a GPU: to and "
+                  "from the host): "
+                  "no hardware file without them",
+                  samples.front().machine));
 }
 
 // One row a kernel, as `calibrate validate` says it of the same two files.

@@ -87,6 +87,9 @@ struct Sample {
 
 // Taken by kvlane itself, every repetition on a cold cache; its `source` says so.
 bool is_own(const Sample& sample);
+inline bool is_own_cpu(const Sample& sample) {
+  return is_own(sample) && sample.conditions.multiprocessors == 0;
+}
 inline constexpr const char* kOwnSource = "measured by kvlane";
 // `set_aside` of own samples that would have taken too long: their time is that of the largest
 // shape measured, in proportion to the work.

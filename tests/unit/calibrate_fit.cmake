@@ -6,4 +6,5 @@ kvlane_add_test(calibrate_fit LABEL unit
                         ${CMAKE_CURRENT_SOURCE_DIR}/calibrate/fit_predict.cpp
                         ${CMAKE_CURRENT_SOURCE_DIR}/calibrate/fit_nic.cpp
                         ${CMAKE_CURRENT_SOURCE_DIR}/calibrate/fit_own.cpp
+                        ${CMAKE_CURRENT_SOURCE_DIR}/calibrate/fit_own_gpu.cpp
                 DEPENDS calibrate_fit scenario gpu)

@@ -252,16 +252,19 @@ TEST_CASE("sample file: how it was taken goes there and back; imported lines hav
   how.problem = "measured under load: 3.00 above 0.50";
   how.load_average_1min = 3;
   how.threads = 2;
+  how.multiprocessors = 92;
   how.memory_bytes = 8'000'000'000;
   how.cache_bytes = 8 << 20;
   const std::string line = sample_line(sample);
   CHECK(line.find(R"("load_average_1min": 3)") != std::string::npos);
+  CHECK(line.find(R"("multiprocessors": 92)") != std::string::npos);
   CHECK(parse_samples(line, "s.jsonl").front() == sample);
   const auto added = [](const std::string& text) {
     return error(with(kLine, "2.5e-06}", "2.5e-06, " + text + "}"));
   };
   CHECK(starts(added(R"("repetitions": -1)"), "s.jsonl:1:"));
   CHECK(starts(added(R"("threads": 2.5)"), "s.jsonl:1:"));
+  CHECK(starts(added(R"("multiprocessors": "92")"), "s.jsonl:1:"));
   CHECK(starts(added(R"("load_average_1min": -1)"), "s.jsonl:1:"));
   CHECK(starts(added(R"("seconds_p25": 0)"), "s.jsonl:1:"));
   CHECK(starts(added(R"("driver": 7)"), "s.jsonl:1:"));
