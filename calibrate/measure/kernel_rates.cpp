@@ -19,7 +19,8 @@ double middle_of(std::vector<double> values) {
 
 std::string KernelRates::name() const {
   const std::size_t way = variant.find(": ");
-  return way == std::string::npos ? kernel : variant.substr(0, way);
+  if (way == std::string::npos) return kernel;
+  return (kernel == "copy" ? "" : kernel + ", ") + variant.substr(0, way);
 }
 
 std::vector<KernelRates> kernel_rates(const std::vector<Sample>& samples) {

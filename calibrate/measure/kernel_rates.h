@@ -16,7 +16,8 @@ struct KernelRates {
   double flops = 0, bytes = 0;                  // a second, the best
   double spread = 0;                            // median of (p75 - p25) / median
 
-  // The kernel, or which copy: "memory copy, one thread" of "memory copy, one thread: kvlane".
+  // The kernel and, where there are several, which way: "kv_gather, zero copy"; of copies that
+  // alone: "memory copy, one thread" of "memory copy, one thread: kvlane".
   std::string name() const;
 };
 

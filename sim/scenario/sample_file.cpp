@@ -128,10 +128,10 @@ class Line {
 
   void check_keys() const {
     constexpr const char* kKeys[] = {
-        "machine",     "source",      "licence",           "variant", "kernel",
-        "shape",       "dtype",       "seconds",           "model",   "set_aside",
-        "seconds_p25", "seconds_p75", "repetitions",       "commit",  "driver",
-        "clock_state", "problem",     "load_average_1min", "threads", "multiprocessors",
+        "machine",      "source",      "licence",           "variant", "kernel",
+        "shape",        "dtype",       "seconds",           "model",   "set_aside",
+        "seconds_p25",  "seconds_p75", "repetitions",       "commit",  "driver",
+        "clock_state",  "problem",     "load_average_1min", "threads", "multiprocessors",
         "memory_bytes", "cache_bytes"};
     for (const auto& [key, value] : json_.items()) {
       if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys)) {

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# calibration_selftest.sh ROOT CALIBRATION KVLANE: device_check.sh's calibration, built for the host executor, over a few
+# small shapes of every kernel; `calibrate fit` makes a hardware file of what it leaves.
+set -u
+root=$1 calibration=$2 kvlane=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+fail() {
+  echo "$*"
+  exit 1
+}
+
+# Eight a kernel: four for each half of a fit, about.
+awk '/^#/ { next } count[$1]++ < 8' "$root/calibrate/measure/gpu_shapes.txt" >shapes.txt
+"$calibration" --quick --wait 0 --seconds 200 --commit 0123abc --shapes shapes.txt --samples samples.jsonl \
+  --summary summary.txt >out.txt 2>&1 || fail "exit status $?: $(cat out.txt)"
+for kernel in $(cut -d ' ' -f 1 shapes.txt | sort -u) read copy; do
+  grep -q "\"kernel\": \"$kernel\".*\"commit\": \"0123abc\".*a quick run" samples.jsonl || fail "no sample of $kernel"
+  [[ $kernel == copy ]] || grep -q "^$kernel" summary.txt || fail "$kernel is not in the summary: $(cat summary.txt)"
+done
+"$kvlane" calibrate fit samples.jsonl -o fitted.yaml >fit.txt 2>&1 || fail "fit: exit status $?: $(cat fit.txt)"
+"$kvlane" validate fitted.yaml >validate.txt 2>&1 || fail "validate: exit status $?: $(cat validate.txt)"
+
+# What it cannot do it says, and leaves nothing.
+refused() {
+  local wanted=$1
+  shift
+  rm -f samples.jsonl
+  "$calibration" "$@" >out.txt 2>&1
+  local status=$?
+  [[ $status == 2 ]] || fail "$*: exit status $status; expected 2"
+  grep -qF -- "$wanted" out.txt || fail "$*: $(cat out.txt); expected '$wanted'"
+  [[ ! -e samples.jsonl ]] || fail "$*: samples all the same"
+}
+files=(--samples samples.jsonl --summary summary.txt)
+refused "--shapes is missing" "${files[@]}"
+refused "none.txt: cannot be read" --shapes none.txt "${files[@]}"
+echo 'gemm bf16 1 2' >short.txt
+refused "short.txt:1: 2 sizes; expected 3 of gemm" --shapes short.txt "${files[@]}"
+refused "cuda:7" --shapes shapes.txt --device 7 "${files[@]}"
+refused "--seconds soon; expected a number" --shapes shapes.txt --seconds soon "${files[@]}"
+# No time at all: no samples, and that is no success.
+"$calibration" --seconds 0 --wait 0 --shapes shapes.txt "${files[@]}" >out.txt 2>&1 && fail "no time, yet success"
+exit 0
