@@ -19,7 +19,7 @@ no other library. A build that was cut short goes on where it stopped when this 
   --arch CC    compute capability to build for, 89 say, in place of the GPU's own
   --jobs J     of the build (all processors)
   --force      replace samples in DIR
-Exit status: 0; 1 a test failed or something was not built or measured (what there is is kept); 2 cannot start.
+Ctrl-C keeps what is measured by then. Exit status: 0; 1 a test failed or something was not built or measured (what there is is kept); 2 cannot start.
 END
 }
 
@@ -111,7 +111,7 @@ rm -f "$build"/{samples.jsonl,rates.txt,tests.txt,*.log,*.part} "$out"/{samples.
 # --- the run: phases with a time limit each, so that all of it ends within 8 minutes
 readonly total=470 most_build=330 most_test=60 most_tests=90 most_calibration=240
 failed=0 interrupted=0 job=
-trap 'interrupted=1; [[ -z $job ]] || kill -INT -- "-$job" 2>/dev/null' INT TERM
+trap 'interrupted=1; [[ -z $job ]] || kill -TERM -- "-$job" 2>/dev/null' INT TERM
 # Every job gets a process group of its own, which can be ended whole.
 set -m
 
@@ -220,7 +220,7 @@ left=$((total - 20 - SECONDS))
 seconds=$((left < most_calibration ? left : most_calibration))
 calibration_note=
 if ((interrupted)); then
-  calibration_note='interrupted'
+  calibration_note='interrupted before they began'
 elif [[ ! -x $build/device_calibration ]]; then
   calibration_note='the program was not built: see build.log'
 elif ((seconds < 10)); then
@@ -235,6 +235,7 @@ else
   cat "$build/calibration.log" >&2
   [[ $status == 0 ]] || calibration_note="device_calibration ended with status $status: $(tail -n 1 "$build/calibration.log")"
 fi
+if ((interrupted)) && [[ -z $calibration_note ]]; then calibration_note='interrupted: what was measured by then'; fi
 measured_in=$((SECONDS - began))
 [[ -z $calibration_note ]] || { failed=1 && say "measurements: $calibration_note"; }
 [[ ! -s $build/samples.jsonl ]] || mv "$build/samples.jsonl" "$out/samples.jsonl"

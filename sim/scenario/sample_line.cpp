@@ -81,7 +81,7 @@ std::string decimal(double value) {
   std::array<char, 32> text{};
   const auto end =
       std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::scientific);
-  const std::string scientific(text.data(), end.ptr);
+  std::string scientific(text.data(), end.ptr);
   const std::size_t e = scientific.find('e');
   if (e == std::string::npos) return scientific;  // "inf", "nan": no reader takes them
   const int exponent = std::stoi(scientific.substr(e + 1));

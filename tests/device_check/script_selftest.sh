@@ -51,6 +51,8 @@ program test_cuda_attention_gpu "echo attention is fine; exit ${FAKE_ATTENTION:-
 program test_cuda_topk_gpu "exit 0"
 [[ -n ${FAKE_NO_HACK-} ]] || program test_cuda_hack_gpu "exit 0"
 program device_calibration "
+trap \"ended=1\" TERM
+[[ -z \${FAKE_LONG-} ]] || for ((i = 0; i < 100 && ! ended; ++i)); do sleep 0.2; done
 while [[ \$# -gt 0 ]]; do case \$1 in --samples) samples=\$2 ;; --summary) summary=\$2 ;; esac; shift 2; done
 echo a sample >\"\$samples\"; echo the rates >\"\$summary\"; exit ${FAKE_CALIBRATION:-0}"
 exit ${FAKE_BUILD:-0}'
@@ -130,6 +132,23 @@ rm "$work/tree/build/device_check/test_cuda_hack_gpu"
 check "a test that is not built" 1 "test hack: NOT BUILT" "build: not everything was built"
 summary_says "a test that is not built" "build: not everything was built" "measurements: complete"
 unset FAKE_NO_HACK FAKE_BUILD
+
+# Ctrl-C (TERM here: a job in the background cannot be sent the other) while it measures.
+rm "$work"/device_check_results/*
+(cd "$work" && FAKE_LONG=1 PATH="$tools" exec "$tools/bash" tree/device_check.sh --force >interrupted.txt 2>&1) &
+script=$!
+for ((i = 0; i < 100; ++i)); do
+  grep -qs measuring "$work/interrupted.txt" && break
+  sleep 0.1
+done
+sleep 0.5
+kill -TERM "$script"
+wait "$script"
+status=$?
+output=$(cat "$work/interrupted.txt")
+[[ $status == 1 ]] || complain "an interruption" "exit status $status; expected 1"
+[[ $output == *"interrupted: what was measured by then"* ]] || complain "an interruption" "nothing said"
+[[ -s $work/device_check_results/samples.jsonl ]] || complain "an interruption" "no samples"
 
 tool nvidia-smi 'echo "NVIDIA of tomorrow, 12.0, 98304 MiB, 580.1"'
 check "a GPU newer than nvcc" 0 "building for 90-virtual"
