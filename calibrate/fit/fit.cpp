@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "calibrate/fit/rules.h"
@@ -183,6 +184,27 @@ class MachineFitter {
     return variants.size() == 1 ? *variants.begin() : fmt::format("{} variants", variants.size());
   }
 
+  // Which terms cost nothing. Those that grow with the work may do so in some samples each, but not
+  // all of them together: where small calls on a disturbed machine look alike, the bandwidth stays,
+  // at its bound.
+  static std::vector<bool> absent_terms(const std::vector<Constant>& constants,
+                                        const Solution& solution) {
+    std::vector<bool> absent;
+    bool grows = false;
+    std::optional<std::size_t> bandwidth;
+    for (std::size_t i = 0; i < constants.size(); ++i) {
+      const Constant& constant = constants[i];
+      absent.push_back((solution.at_low[i] && constant.may_vanish) ||
+                       (solution.at_high[i] && constant.may_hide));
+      if (constant.key.rfind("kernel_costs.", 0) != 0) continue;
+      const bool rate = constant.may_hide || constant.key.ends_with(".item");
+      grows = grows || (rate && !absent.back());
+      if (constant.key.ends_with(".bandwidth")) bandwidth = i;
+    }
+    if (bandwidth && !grows) absent[*bandwidth] = false;
+    return absent;
+  }
+
   // Sets the constants of plain_.
   void search(const FitRule& rule, std::vector<Constant>& constants, const Samples& rows,
               KernelReport& report) {
@@ -217,10 +239,10 @@ class MachineFitter {
         return search(rule, constants, rows, report);
       }
     }
+    const std::vector<bool> absent = absent_terms(constants, solution);
     for (std::size_t i = 0; i < constants.size(); ++i) {
       const Constant& constant = constants[i];
-      const bool none =
-          (solution.at_low[i] && constant.may_vanish) || (solution.at_high[i] && constant.may_hide);
+      const bool none = absent[i];
       const double value = none ? 0 : rounded(solution.values[i], constant.unit);
       constant.in(plain_) = value;
       report.constants.push_back({constant.key, value, constant.unit});

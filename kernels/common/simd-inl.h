@@ -11,6 +11,7 @@
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -57,6 +58,23 @@ HWY_INLINE hn::Vec<D> load_floats(D d, const Fp16* from) {
     for (std::size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = load(from, Format::fp16, i);
     return hn::LoadU(d, lanes);
   }
+}
+
+// 2 * lanes neighbouring elements: the even ones and the odd ones of bf16, whose conversion is one
+// instruction each then; the lower and the upper half of other formats. Sums over all elements do
+// not see the difference; to_two_floats and from_two_floats order others alike.
+struct TwoFloats {
+  FloatVec first, second;
+};
+template <class T>
+HWY_INLINE TwoFloats load_two(Floats d, const T* from) {
+  return {load_floats(d, from), load_floats(d, from + hn::Lanes(d))};
+}
+HWY_INLINE TwoFloats load_two(Floats d, const Bf16* from) {
+  const hn::RebindToUnsigned<Floats> du;
+  const auto bits = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(from));
+  return {hn::BitCast(d, hn::ShiftLeft<16>(bits)),
+          hn::BitCast(d, hn::And(bits, hn::Set(du, 0xffff0000u)))};
 }
 
 template <class D>
@@ -148,6 +166,44 @@ HWY_INLINE void from_floats(const float* from, std::size_t n, T* to) {
   for (; i + lanes <= n; i += lanes) store_floats(d, hn::LoadU(d, from + i), to + i);
   const hn::CappedTag<float, 1> d1;
   for (; i < n; ++i) store_floats(d1, hn::LoadU(d1, from + i), to + i);
+}
+
+// The same in the order of load_two; the floats take whole pairs of vectors, 0 beyond n.
+HWY_INLINE std::size_t two_floats(std::size_t n) {
+  const std::size_t both = 2 * hn::Lanes(Floats());
+  return (n + both - 1) / both * both;
+}
+template <class T>
+HWY_INLINE void to_two_floats(const T* from, std::size_t n, float* to) {
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  T rest[2 * hn::MaxLanes(Floats())] = {};
+  for (std::size_t i = 0; i < n; i += 2 * lanes) {
+    const T* block = from + i;
+    if (i + 2 * lanes > n) {
+      std::copy_n(block, n - i, rest);
+      block = rest;
+    }
+    const TwoFloats two = load_two(d, block);
+    hn::StoreU(two.first, d, to + i);
+    hn::StoreU(two.second, d, to + i + lanes);
+  }
+}
+template <class T>
+HWY_INLINE void from_two_floats(const float* from, std::size_t n, T* to) {
+  if constexpr (!std::is_same_v<T, Bf16>) {
+    from_floats(from, n, to);
+  } else {
+    const std::size_t lanes = hn::Lanes(Floats());
+    float ordered[2 * hn::MaxLanes(Floats())];
+    for (std::size_t i = 0; i < n; i += 2 * lanes) {
+      for (std::size_t l = 0; l < lanes; ++l) {
+        ordered[2 * l] = from[i + l];
+        ordered[2 * l + 1] = from[i + lanes + l];
+      }
+      from_floats(ordered, std::min(n - i, 2 * lanes), to + i);
+    }
+  }
 }
 
 }  // namespace HWY_NAMESPACE

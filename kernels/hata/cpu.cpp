@@ -3,6 +3,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/hata/cpu.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
@@ -77,17 +78,24 @@ void run_encode(const HataEncode& args, Cpu& cpu) {
 }
 
 // distances[i] = sum over the group of hamming(query, codes[i]) for a vector of codes at once.
+// `past_caches`: the scores are not wanted in a cache; so their lines are not read first.
 HWY_INLINE void score_tokens(const HataCode* query, std::size_t group, const HataCode* codes,
-                             const std::uint16_t* norms, std::size_t n, float* scores) {
+                             const std::uint16_t* norms, std::size_t n, float* scores,
+                             bool past_caches) {
   const hn::ScalableTag<std::uint64_t> d;
   const hn::Rebind<std::uint32_t, decltype(d)> du32;
   const hn::Rebind<std::int32_t, decltype(d)> di32;
   const hn::Rebind<float, decltype(d)> df;
   const std::size_t lanes = hn::Lanes(d);
   const auto all = hn::Set(df, static_cast<float>(group));
+  constexpr std::size_t kAhead = 256;  // codes that are on their way, 4 KiB
+  const bool stream = past_caches && reinterpret_cast<std::uintptr_t>(scores) % 64 == 0;
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     hn::Vec<decltype(d)> low, high;
+    for (std::size_t ahead = 0; ahead < lanes; ahead += 4) {
+      __builtin_prefetch(codes + i + kAhead + ahead, 0, 2);
+    }
     hn::LoadInterleaved2(d, codes[i].word, low, high);
     auto distance = hn::Zero(d);
     for (std::size_t g = 0; g < group; ++g) {
@@ -101,7 +109,7 @@ HWY_INLINE void score_tokens(const HataCode* query, std::size_t group, const Hat
       const auto norm = load_floats(df, reinterpret_cast<const Fp16*>(norms + i));
       score = hn::Mul(score, norm);
     }
-    hn::StoreU(score, df, scores + i);
+    stream ? hn::Stream(score, df, scores + i) : hn::StoreU(score, df, scores + i);
   }
   for (; i < n; ++i) {
     int distance = 0;
@@ -115,12 +123,14 @@ HWY_INLINE void score_tokens(const HataCode* query, std::size_t group, const Hat
 }
 
 void run_score(const HataScore& args, Cpu& cpu) {
-  constexpr std::size_t kTask = 4096;  // tokens
+  constexpr std::size_t kTask = 4096;                        // tokens
+  constexpr std::size_t kPastCaches = std::size_t{8} << 20;  // bytes of scores in all
   const auto heads = static_cast<std::size_t>(args.kv_heads);
   const std::size_t group = static_cast<std::size_t>(args.query_heads) / heads;
   const auto width = static_cast<std::size_t>(args.width);
   const std::size_t pairs = static_cast<std::size_t>(args.sequences) * heads;
   const std::size_t tasks = (width + kTask - 1) / kTask;
+  const bool past_caches = pairs * width * sizeof(float) >= kPastCaches;
   cpu.parallel_for(pairs * tasks, [&](std::size_t task, int) {
     const std::size_t pair = task / tasks, first = task % tasks * kTask;
     const auto n = static_cast<std::size_t>(args.kv_tokens[pair / heads]);
@@ -128,7 +138,8 @@ void run_score(const HataScore& args, Cpu& cpu) {
     const std::size_t at = pair * width + first;
     score_tokens(args.query_codes + pair * group, group, args.key_codes + at,
                  args.key_norms == nullptr ? nullptr : args.key_norms + at,
-                 std::min(kTask, n - first), args.scores + at);
+                 std::min(kTask, n - first), args.scores + at, past_caches);
+    if (past_caches) hwy::FlushStream();
   });
 }
 

@@ -173,3 +173,22 @@ TEST_CASE("fit of own samples: what was only extrapolated is not fitted to") {
   samples.push_back(wrong);
   CHECK(fit_machine(samples, round_gpu()).gpu.costs == clean.gpu.costs);
 }
+
+TEST_CASE(
+    "fit of own samples: times that do not grow with the work still make a file that reads back") {
+  std::vector<Sample> samples = ceilings();
+  std::erase_if(samples, [](const Sample& sample) { return sample.kernel != "gemm"; });
+  for (double bytes = 4096; bytes < 1e7; bytes *= 1.2) {
+    samples.push_back(own("read", {static_cast<std::int64_t>(bytes)}, 1e-4, ""));
+    samples.push_back(
+        own("kv_gather", {1, 2, 4096, static_cast<std::int64_t>(bytes / 4096), 1, 64}, 2e-4));
+  }
+  add_noise(samples, 0.2);
+  const MachineFit fit = fit_machine(samples, round_gpu());
+  for (const char* kernel : {"read", "kv_gather"}) {
+    const KernelCost& cost = fit.gpu.costs.at(kernel);
+    CHECK(cost.t0 + cost.wake == doctest::Approx(1e-4).epsilon(1.2));
+    CHECK((cost.bandwidth > 0 || cost.item > 0));
+  }
+  CHECK(read_gpu(hardware_text(fit.gpu), "written").costs == fit.gpu.costs);
+}
