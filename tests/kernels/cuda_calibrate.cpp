@@ -121,7 +121,8 @@ TEST_CASE("GPU: every kernel of the grid, and the reference over the same operan
 TEST_CASE("GPU: copies go the way that they are named for") {
   constexpr std::int64_t kBytes = 4096 + 1024;
   for (const char* variant : {kMemoryCopy, kToDevice, kToHost, kBothWays, kToDevicePageable}) {
-    CAPTURE(variant);
+    const std::string way = variant;
+    CAPTURE(way);
     Memories memories;
     std::memset(memories.values.data(), 17, kOperands);
     std::memset(memories.pinned_values.data(), 34, kOperands);
@@ -129,7 +130,6 @@ TEST_CASE("GPU: copies go the way that they are named for") {
     const Call call = memory.call(copy_of(variant, kBytes));
     REQUIRE(call);
     call();
-    const std::string way = variant;
     const bool to_device = way != kToHost, to_host = way == kToHost || way == kBothWays;
     const auto* on_device = way == kMemoryCopy ? &memories.values : nullptr;
     const std::byte* source =
@@ -178,9 +178,9 @@ TEST_CASE("GPU: the streaming read reads every word") {
 }
 
 TEST_CASE("GPU: rows are collected and put back alike in every way") {
-  for (const char* kernel : {"kv_gather", "kv_scatter"}) {
-    const bool scatter = std::string(kernel) == "kv_scatter";
-    for (const char* way : {kGatherZeroCopy, kGatherPacked, kGatherCopies}) {
+  for (const std::string kernel : {"kv_gather", "kv_scatter"}) {
+    const bool scatter = kernel == "kv_scatter";
+    for (const std::string way : {kGatherZeroCopy, kGatherPacked, kGatherCopies}) {
       if (scatter && way == kGatherPacked) continue;
       CAPTURE(kernel);
       CAPTURE(way);
@@ -289,6 +289,12 @@ TEST_CASE("GPU: what does not fit, what is not there, what is too little") {
       CHECK_FALSE(kernel_call(shape, old));
     if (shape.kernel == "decode_attention") CHECK(kernel_call(shape, old));
   }
+  // Nor has any GPU one of a head that its kernels are not written for.
+  GpuBackend backend(memories.device, nullptr, 90);
+  Sample decode;
+  decode.kernel = "decode_attention";
+  decode.shape = {1, 64, 4, 2, 96};
+  CHECK_FALSE(kernel_call(decode, backend));
 }
 
 TEST_CASE("GPU: what nvidia-smi says") {

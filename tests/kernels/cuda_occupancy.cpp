@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/common/cuda_attend.h"
+#include "kernels/common/cuda_read.h"
 #include "kernels/hack/cuda.h"
 #include "kernels/hata/cuda.h"
 #include "kernels/index_split/cuda.h"
@@ -78,6 +79,7 @@ std::vector<Kernel> kernels() {
                           {"infinigen_project", cuda::infinigen_project_budget()},
                           {"infinigen_score", cuda::infinigen_score_budget(8)},
                           {"kv_gather", cuda::kv_gather_budget()},
+                          {"sum_words", cuda::sum_words_budget()},
                           {"rms_norm", cuda::rms_norm_budget()},
                           {"rope", cuda::rope_budget()},
                           {"gated_unit, add", cuda::elementwise_budget()},

@@ -43,7 +43,7 @@ if(TARGET kvlane_cuda_gemm)  # a library's code: nothing for the executor
 endif()
 # Kernels state their budgets in cuda.h; every .cu that does is listed here.
 kvlane_add_cuda_host_test(occupancy HOST_ONLY VARIANTS plain SOURCES kernels/cuda_occupancy.cpp
-  ../kernels/topk/cuda.cu ../kernels/common/cuda_attend.cu
+  ../kernels/topk/cuda.cu ../kernels/common/cuda_attend.cu ../kernels/common/cuda_read.cu
   ../kernels/index_split/cuda.cu ../kernels/hata/cuda.cu ../kernels/hata/kernel.cpp ../kernels/infinigen/cuda.cu
   ../kernels/infinigen/cuda_score.cu ../kernels/layer/cuda.cu ../kernels/layer/cuda_norm.cu ../kernels/layer/cuda_rope.cu
   ../kernels/layer/kernel.cpp ../kernels/kv_gather/cuda.cu ../kernels/prefill_attention/cuda.cu

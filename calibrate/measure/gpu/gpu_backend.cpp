@@ -14,24 +14,34 @@ namespace kvlane::calibrate {
 
 namespace cuda = kernels::cuda;
 
+namespace {
+
+bool attends(const kernels::KvCache& kv) {
+  return kv.head_dim == 64 || kv.head_dim == 128 || kv.head_dim == 256;
+}
+
+}  // namespace
+
 cuda::Workspace GpuBackend::workspace(std::size_t bytes) {
   return {operands().out<std::byte>(static_cast<double>(bytes)), bytes};
 }
 
 Call GpuBackend::prefill_attention(const kernels::PrefillAttention& args, int new_tokens,
                                    int kv_tokens) {
-  if (!has_sm80_) return {};
+  if (!has_sm80_ || !attends(args.kv)) return {};
   const auto room = workspace(cuda::prefill_attention_workspace(args, new_tokens, kv_tokens));
   return
       [=, stream = stream_] { cuda::prefill_attention(args, new_tokens, kv_tokens, room, stream); };
 }
 
 Call GpuBackend::decode_attention(const kernels::DecodeAttention& args, int kv_tokens) {
+  if (!attends(args.kv)) return {};
   const auto room = workspace(cuda::decode_attention_workspace(args, kv_tokens));
   return [=, stream = stream_] { cuda::decode_attention(args, kv_tokens, room, stream); };
 }
 
 Call GpuBackend::sparse_attention(const kernels::SparseAttention& args) {
+  if (!attends(args.kv)) return {};
   const auto room = workspace(cuda::sparse_attention_workspace(args));
   return [=, stream = stream_] { cuda::sparse_attention(args, room, stream); };
 }
