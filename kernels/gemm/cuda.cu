@@ -93,7 +93,8 @@ std::string Blas::version() const {
   for (const libraryPropertyType part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
     int number = 0;
     check_blas(blas_library().property(part, &number));
-    text += (text.empty() ? "" : ".") + std::to_string(number);
+    if (!text.empty()) text += '.';
+    text += std::to_string(number);
   }
   return text;
 }
