@@ -204,13 +204,12 @@ std::vector<Sample> all_shapes(const Options& options) {
 }
 
 int run(const Options& options) {
-  const double begin = now();
+  const double end = now() + options.number("--seconds"), patience = options.number("--wait");
   const std::vector<Sample> shapes = all_shapes(options);
   Guarded device(open_gpu_device(static_cast<int>(options.number("--device")),
                                  static_cast<int>(std::thread::hardware_concurrency()),
                                  options.quick ? kQuickOperands : 0, kernels::ref::kv_gather));
-  const GateAnswer gate = wait_for_quiet(device.machine(), options.number("--wait"));
-  const double end = begin + options.number("--seconds");
+  const GateAnswer gate = wait_for_quiet(device.machine(), patience);
   SessionOptions session;
   session.commit = options.text("--commit");
   session.load_average = gate.load;
