@@ -14,7 +14,8 @@ TEST_CASE("gemm: products are the reference's") {
   const cuda::Blas blas;
   const int shapes[][3] = {{1, 1, 1}, {3, 70, 33}, {64, 17, 128}, {5, 6, 0}, {0, 4, 4}};
   for (Format format : {Format::fp32, Format::fp16, Format::bf16}) {
-    for (const auto& [m, n, k] : shapes) {
+    for (const auto& shape : shapes) {
+      const int m = shape[0], n = shape[1], k = shape[2];
       CAPTURE(m);
       CAPTURE(n);
       CAPTURE(k);
