@@ -125,11 +125,13 @@ Terms terms_of(const std::string& kernel) {
       {"add", {false, true, false, true}},
       {"rms_norm", {false, true, true, true}},
       {"gated_unit", {false, true, false, true}},
-      {"rope", {false, true, true, true}},
-      {"embedding", {false, true, false, true}},
+      {"rope", {true, true, false, true}},
+      {"embedding", {false, true, true, true}},
       {"sparse_attention", {true, true, true, false}},
       {"kv_gather", {false, true, true, false}},
       {"kv_scatter", {false, true, true, false}},
+      {"index_split", {false, true, true, true}},
+      {"hack_append", {true, true, false, true}},
       {"hata_encode", {true, true, true, false}},
       {"hata_score", {true, true, true, false}},
       {"infinigen_project", {true, true, true, false}},
@@ -210,7 +212,7 @@ FitRule cost_rule(const std::string& kernel, const std::vector<Sample>& samples)
                            {2e4, 1e5}});
   }
   r.constants.push_back(
-      {key + "exponent", ValueUnit::number, of_cost(kernel, &KernelCost::p), 1, 100, {1.5, 5}});
+      {key + "exponent", ValueUnit::number, of_cost(kernel, &KernelCost::p), 1, 100, {1.05, 1.5, 5}});
   return r;
 }
 

@@ -12,6 +12,7 @@ namespace kvlane::calibrate {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{256} << 10U;  // what a thread takes at a time
+constexpr std::size_t kLeastPiece = std::size_t{32} << 10U;
 constexpr std::size_t kLine = 64;
 
 // A word of every line: what the memory moves, at the least cost of the processor.
@@ -36,10 +37,10 @@ std::uint64_t sum_lines(const std::byte* from, std::size_t bytes) {
 
 template <class Body>
 void in_pieces(kernels::Cpu& cpu, std::size_t bytes, Body body) {
-  // At least one piece a thread, so that small sizes are shared too.
+  // At least one piece a thread, as far as that is worth waking it.
   const auto threads = static_cast<std::size_t>(cpu.threads());
   const std::size_t even = (bytes / threads + kLine - 1) / kLine * kLine;
-  const std::size_t piece = std::clamp<std::size_t>(even, 4096, kPiece);
+  const std::size_t piece = std::clamp<std::size_t>(even, kLeastPiece, kPiece);
   cpu.parallel_for((bytes + piece - 1) / piece, [&](std::size_t task, int) {
     const std::size_t at = task * piece;
     body(at, std::min(piece, bytes - at));

@@ -28,6 +28,7 @@ class Arena {
   std::byte* take(std::size_t bytes);  // NoRoom
   std::byte* memory() const { return memory_; }
   std::size_t size() const { return size_; }
+  std::size_t used() const { return used_; }
 
  private:
   std::byte* memory_;
@@ -62,6 +63,10 @@ class Operands {
     write_(to, numbers.data(), bytes);
     return reinterpret_cast<const T*>(to);
   }
+
+  // What the call at hand works on.
+  const Arena& values() const { return values_; }
+  const Arena& results() const { return results_; }
 
   std::mt19937_64 random{2607};
 

@@ -9,9 +9,9 @@
 namespace kvlane::calibrate {
 
 struct TimerOptions {
-  int fewest = 4, most = 25;
+  int fewest = 5, most = 100;
   double close = 0.03;    // (p75 - p25) / median at which the fewest suffice
-  double patience = 0.1;  // seconds for one shape beyond the fewest, flushes included
+  double patience = 0.2;  // seconds for one shape beyond the fewest, flushes included
   double waiting = 0.02;  // share of a repetition's time from which it is disturbed
   double too_long = 0.5;  // a call above this is not measured
 };

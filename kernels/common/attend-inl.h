@@ -28,7 +28,7 @@ namespace HWY_NAMESPACE {
 
 inline constexpr std::size_t kAttendTile = 16;    // rows whose logits are computed together
 inline constexpr std::size_t kAttendChunk = 256;  // rows of each head in one task
-inline constexpr std::size_t kAttendAhead = 2;    // tiles that are prefetched
+inline constexpr std::size_t kAttendAhead = 3;    // tiles that are prefetched
 
 struct AttendShape {
   std::size_t sequences, kv_heads, group, head_dim;

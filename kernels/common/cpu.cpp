@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -33,14 +34,24 @@ struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
 
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
 }  // namespace
 
 struct Cpu::State {
   std::mutex mutex;
   std::condition_variable start, done;
-  std::uint64_t round = 0;  // of parallel_for calls
-  int busy = 0;             // workers that have not finished the round
-  bool stop = false;
+  // Kernels follow each other closely: whoever waits looks for a while before it sleeps, so that a
+  // call costs a microsecond or two and not the system's wake-up. Not where threads share
+  // processors.
+  bool looks = false;
+  std::atomic<std::uint64_t> round{0};  // of parallel_for calls; changed under the mutex
+  std::atomic<int> busy{0};             // workers that have not finished the round
+  std::atomic<bool> stop{false};
   std::exception_ptr failure;
 
   Task task = nullptr;
@@ -66,25 +77,43 @@ struct Cpu::State {
     }
   }
 
+  template <class Ready>
+  bool seen_soon(Ready ready) const {
+    using Clock = std::chrono::steady_clock;
+    constexpr auto kWhile = std::chrono::microseconds(200);
+    constexpr int kLooks = 64;  // between two looks at the clock
+    for (const auto end = Clock::now() + kWhile; looks && Clock::now() < end; sched_yield()) {
+      for (int look = 0; look < kLooks; ++look) {
+        if (ready()) return true;
+        pause();
+      }
+    }
+    return ready();
+  }
+
   void work(int worker) {
     std::uint64_t seen = 0;
     for (;;) {
-      {
+      const auto ready = [&] { return stop.load() || round.load() != seen; };
+      if (!seen_soon(ready)) {
         std::unique_lock lock(mutex);
-        start.wait(lock, [&] { return stop || round != seen; });
-        if (stop) return;
-        seen = round;
+        start.wait(lock, ready);
       }
+      if (stop.load()) return;
+      seen = round.load();
       take(worker);
-      const std::lock_guard lock(mutex);
-      if (--busy == 0) done.notify_one();
+      if (busy.fetch_sub(1) == 1) {
+        // Under the mutex: the caller is either before its look at `busy` or asleep.
+        const std::lock_guard lock(mutex);
+        done.notify_one();
+      }
     }
   }
 
   void end() {
     {
       const std::lock_guard lock(mutex);
-      stop = true;
+      stop.store(true);
     }
     start.notify_all();
     for (std::thread& worker : workers) worker.join();
@@ -93,6 +122,7 @@ struct Cpu::State {
 
 Cpu::Cpu(int threads, bool pinned) : threads_(threads), state_(std::make_unique<State>()) {
   if (threads < 1) throw std::invalid_argument("a CPU with no threads");
+  state_->looks = threads <= usable_processors();
   const std::vector<int> allowed = pinned ? allowed_processors() : std::vector<int>{};
   const auto pin = [&](pthread_t thread, int worker) {
     if (allowed.empty()) return;
@@ -131,13 +161,16 @@ void Cpu::run(std::size_t tasks, std::size_t grain, Task task, void* self) {
     state.grain = grain;
     state.next.store(0, std::memory_order_relaxed);
     state.failure = nullptr;
-    state.busy = threads_ - 1;
-    ++state.round;
+    state.busy.store(threads_ - 1);
+    state.round.fetch_add(1);
   }
   state.start.notify_all();
   state.take(0);
-  std::unique_lock lock(state.mutex);
-  state.done.wait(lock, [&] { return state.busy == 0; });
+  const auto over = [&] { return state.busy.load() == 0; };
+  if (!state.seen_soon(over)) {
+    std::unique_lock lock(state.mutex);
+    state.done.wait(lock, over);
+  }
   if (state.failure) std::rethrow_exception(state.failure);
 }
 

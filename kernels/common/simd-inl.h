@@ -138,14 +138,15 @@ HWY_INLINE void with_elements(Format format, const Body& body) {
   }
 }
 
-// Heads of a group in blocks of 4, 2 and 1, which kernels hold in registers: calls body(first head,
-// count as a constant).
+// Heads of a group in blocks of 4 and one of the rest, which kernels hold in registers: calls
+// body(first head, count as a constant).
 template <class Body>
 HWY_INLINE void over_heads(std::size_t group, const Body& body) {
   std::size_t h = 0;
   for (; h + 4 <= group; h += 4) body(h, std::integral_constant<std::size_t, 4>());
-  for (; h + 2 <= group; h += 2) body(h, std::integral_constant<std::size_t, 2>());
-  if (h < group) body(h, std::integral_constant<std::size_t, 1>());
+  if (group - h == 3) body(h, std::integral_constant<std::size_t, 3>());
+  if (group - h == 2) body(h, std::integral_constant<std::size_t, 2>());
+  if (group - h == 1) body(h, std::integral_constant<std::size_t, 1>());
 }
 
 // Elements [0, n) of a row of any format as floats and back, n any number.

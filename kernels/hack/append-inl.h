@@ -44,6 +44,16 @@ HWY_INLINE void store_sums(const std::uint16_t* sums, std::size_t n, std::size_t
   }
 }
 
+// Sends for the row some turns after the t-th of n: rows of a head lie a page apart where there are
+// many heads, and nothing else would.
+template <class T>
+HWY_INLINE void ask_for_row(const T* const* rows, std::size_t t, std::size_t n, std::size_t dim) {
+  constexpr std::size_t kTurns = 8;
+  if (t + kTurns >= n) return;
+  const auto* row = reinterpret_cast<const char*>(rows[t + kTurns]);
+  for (std::size_t byte = 0; byte < dim * sizeof(T); byte += 64) __builtin_prefetch(row + byte);
+}
+
 // K: `rows` of a partition's tokens; min and scale a channel.
 template <class T>
 HWY_NOINLINE void quantise_keys(const HackLayout& layout, const T* const* rows, std::byte* to) {
@@ -52,26 +62,29 @@ HWY_NOINLINE void quantise_keys(const HackLayout& layout, const T* const* rows, 
   const int bits = static_cast<int>(layout.bits);
   const auto levels = static_cast<float>((1 << bits) - 1);
   HWY_ALIGN float min[kMostChannels], scale[kMostChannels];
+  // Row by row: rows a power of two apart share their places in a cache.
+  HWY_ALIGN float lows[kMostChannels], highs[kMostChannels], zeros[kMostChannels];
   for (std::size_t c = 0; c < dim; c += lanes) {
-    auto low = load_floats(d, rows[0] + c), high = low, zero = hn::Zero(d);
-    for (std::size_t t = 0; t < n; ++t) {
+    const auto x = load_floats(d, rows[0] + c);
+    hn::Store(x, d, lows + c);
+    hn::Store(x, d, highs + c);
+    hn::Store(hn::Mul(x, hn::Zero(d)), d, zeros + c);  // NaN unless all are finite
+  }
+  for (std::size_t t = 1; t < n; ++t) {
+    ask_for_row(rows, t, n, dim);
+    for (std::size_t c = 0; c < dim; c += lanes) {
       const auto x = load_floats(d, rows[t] + c);
-      low = hn::Min(low, x);
-      high = hn::Max(high, x);
-      zero = hn::MulAdd(x, hn::Zero(d), zero);  // NaN unless all are finite
+      hn::Store(hn::Min(hn::Load(d, lows + c), x), d, lows + c);
+      hn::Store(hn::Max(hn::Load(d, highs + c), x), d, highs + c);
+      hn::Store(hn::MulAdd(x, hn::Zero(d), hn::Load(d, zeros + c)), d, zeros + c);
     }
-    HWY_ALIGN float lows[hn::MaxLanes(Floats())], highs[hn::MaxLanes(Floats())],
-        zeros[hn::MaxLanes(Floats())];
-    hn::Store(low, d, lows);
-    hn::Store(high, d, highs);
-    hn::Store(zero, d, zeros);
-    for (std::size_t i = 0; i < lanes; ++i) {
-      const HackRange range = hack_range(lows[i], highs[i], zeros[i] == 0, bits);
-      std::memcpy(to + layout.mins + (c + i) * 2, &range.min, 2);
-      std::memcpy(to + layout.scales + (c + i) * 2, &range.scale, 2);
-      min[c + i] = from_bf16(range.min);
-      scale[c + i] = from_bf16(range.scale);
-    }
+  }
+  for (std::size_t c = 0; c < dim; ++c) {
+    const HackRange range = hack_range(lows[c], highs[c], zeros[c] == 0, bits);
+    std::memcpy(to + layout.mins + c * 2, &range.min, 2);
+    std::memcpy(to + layout.scales + c * 2, &range.scale, 2);
+    min[c] = from_bf16(range.min);
+    scale[c] = from_bf16(range.scale);
   }
   const std::size_t planes = 8 / layout.bits, units = n / (4 * planes);
   for (std::size_t t = 0; t < n; ++t) {
@@ -135,6 +148,7 @@ HWY_NOINLINE void quantise_values(const HackLayout& layout, const T* const* rows
     HWY_ALIGN std::uint8_t codes[kMostTokens * kMostTokens];
     HWY_ALIGN std::uint16_t sums[kMostTokens] = {};
     for (std::size_t t = 0; t < n; ++t) {
+      if (group == 0) ask_for_row(rows, t, n, layout.head_dim);
       const T* row = rows[t] + group * n;
       auto low = load_floats(d, row), high = low, zero = hn::Zero(d);
       for (std::size_t c = 0; c < n; c += lanes) {

@@ -202,33 +202,28 @@ HWY_NOINLINE void add_exact(const T* keys, const T* values, std::size_t tokens, 
   for (std::size_t first = 0; first < tokens; first += kExactTile) {
     const std::size_t n = std::min(kExactTile, tokens - first);
     HWY_ALIGN float logits[Heads][kExactTile];
-    float keep[Heads];
-    for (std::size_t t = 0; t < n; ++t) {
-      FloatVec sums[Heads];
-      for (std::size_t h = 0; h < Heads; ++h) sums[h] = hn::Zero(d);
+    HWY_ALIGN float keep[4];
+    const std::size_t whole = (n + kHackLanes - 1) / kHackLanes * kHackLanes;
+    for (std::size_t t = 0; t < n; t += 4) {
+      const T* rows[4];
+      for (std::size_t i = 0; i < 4; ++i) rows[i] = keys + (first + std::min(t + i, n - 1)) * dim;
+      FloatVec sums[Heads][4];
+      for (auto& of_head : sums) std::fill_n(of_head, 4, hn::Zero(d));
       for (std::size_t c = 0; c < dim; c += kHackLanes) {
-        const auto key = load_floats(d, keys + (first + t) * dim + c);
+        FloatVec key[4];
+        for (std::size_t i = 0; i < 4; ++i) key[i] = load_floats(d, rows[i] + c);
         for (std::size_t h = 0; h < Heads; ++h) {
           const auto q = hn::LoadU(d, query + h * dim + c);
-          sums[h] = hn::MulAdd(q, key, sums[h]);
+          for (std::size_t i = 0; i < 4; ++i) sums[h][i] = hn::MulAdd(q, key[i], sums[h][i]);
         }
       }
-      for (std::size_t h = 0; h < Heads; ++h)
-        logits[h][t] = hn::GetLane(hn::SumOfLanes(d, sums[h]));
-    }
-    for (std::size_t h = 0; h < Heads; ++h) {
-      float* at = logits[h];
-      float most = left.top[h];
-      for (std::size_t t = 0; t < n; ++t) most = std::max(most, at[t]);
-      keep[h] = std::exp(left.top[h] - most);
-      left.sum[h] *= keep[h];
-      left.top[h] = most;
-      for (std::size_t t = 0; t < n; ++t) {
-        left.sum[h] += 0 * at[t];
-        at[t] = std::exp(at[t] - most);
-        left.sum[h] += at[t];
+      for (std::size_t h = 0; h < Heads; ++h) {
+        hn::Store(combine_lanes(sums[h], TakeSum()), Four(), logits[h] + t);
       }
     }
+    // Beyond the last: no weight, and finite, since infinities say that a logit is.
+    for (auto& of_head : logits) std::fill(of_head + n, of_head + whole, -1e30f);
+    weigh_tile<Heads>(logits[0], kExactTile, whole, left, keep);
     for (std::size_t c = 0; c < dim; c += kHackLanes) {
       FloatVec sums[Heads];
       for (std::size_t h = 0; h < Heads; ++h) {
@@ -303,7 +298,7 @@ class Attention {
     return {at, at + heads, at + 2 * heads};
   }
   // Query heads of the block that begins at `h` of a group: 4, 2 or 1.
-  std::size_t block(std::size_t h) const { return group_ - h >= 4 ? 4 : group_ - h >= 2 ? 2 : 1; }
+  std::size_t block(std::size_t h) const { return std::min<std::size_t>(4, group_ - h); }
 
   HWY_NOINLINE void attend(std::size_t s, std::size_t split, std::size_t first_head,
                            std::size_t worker) const {

@@ -12,6 +12,7 @@ namespace kvlane::kernels {
 void cpu::index_split(const IndexSplit& args, Cpu& cpu) {
   require(problem(args));
   const auto heads = static_cast<std::size_t>(args.kv_heads);
+  constexpr std::size_t kTask = 4096;  // entries, 10 us: fewer are not worth a second thread
   const auto width = static_cast<std::size_t>(args.index_width);
   const auto blocks = static_cast<std::size_t>(args.blocks);
   const auto block_tokens = static_cast<unsigned>(args.block_tokens);
@@ -43,7 +44,7 @@ void cpu::index_split(const IndexSplit& args, Cpu& cpu) {
         std::copy_n(remote, away, split + local);
         std::fill(split + count, split + width, -1);
       },
-      4);
+      std::max<std::size_t>(1, kTask / std::max<std::size_t>(1, width)));
 }
 
 }  // namespace kvlane::kernels

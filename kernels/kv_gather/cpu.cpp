@@ -58,7 +58,7 @@ HWY_INLINE void copy_row(const std::byte* from, std::byte* to, std::size_t bytes
 void move_rows(const KvGather& args, bool gather, Cpu& cpu) {
   constexpr std::size_t kTask = 256;                         // rows
   constexpr std::size_t kAheadBytes = 12288;                 // of rows that are on their way
-  constexpr std::size_t kPastCaches = std::size_t{8} << 20;  // bytes in all
+  constexpr std::size_t kPastCaches = std::size_t{1} << 20;  // bytes in all
   const KvCache& kv = args.kv;
   const auto heads = static_cast<std::size_t>(kv.kv_heads);
   const auto width = static_cast<std::size_t>(args.index_width);

@@ -336,7 +336,7 @@ int decode_for_torch(int sequences, int tokens, const std::string& query_file,
     }
     std::fclose(file);
   };
-  Cpu cpu(usable_processors());
+  Cpu cpu(usable_processors(), true);
   LargeKv kv(static_cast<std::size_t>(sequences) * static_cast<std::size_t>(tokens) *
                  LargeKv::kHeads * 512,
              sequences, cpu);
@@ -367,7 +367,7 @@ int run(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   const int threads = usable_processors();
-  Cpu cpu(threads);
+  Cpu cpu(threads, true);
   const std::size_t working_set = 4 * last_level_cache();
   fmt::print(stderr, "{} threads; last-level cache {} MiB, working sets {} MiB\n", threads,
              last_level_cache() >> 20, working_set >> 20);

@@ -43,9 +43,13 @@ TEST_CASE("kernel work: counts by hand") {
   // Causal: 1 + 2 + 3 + 4 pairs, and 2 cached ones more each.
   CHECK(kernel_work("prefill_attention", {1, 4, 1, 1, 64})->flops == 4.0 * 10 * 64);
   CHECK(kernel_work("prefix_attention", {1, 4, 2, 1, 1, 64})->flops == 4.0 * 18 * 64);
-  // 2 bit, partitions of 64: 2/8 + 5/64 bytes an element.
-  CHECK(kernel_work("hack_attention", {1, 64, 1, 1, 128, 2, 64})->bytes ==
-        2 * 64 * 128 * (0.25 + 5.0 / 64));
+  // 2 bit, partitions of 64: 2/8 + 5/64 bytes an element; four sinks and an open block in 16 bit.
+  CHECK(kernel_work("hack_attention", {1, 132, 1, 1, 128, 2, 64})->bytes ==
+        2 * 128 * 128 * (0.25 + 5.0 / 64) + 4 * 2 * 128 * 2);
+  CHECK(kernel_work("hack_attention", {2, 67, 1, 1, 128, 2, 64})->bytes == 2 * 67 * 2 * 128 * 2);
+  // Five query heads a group: the codes are taken apart twice; a 16-bit element counts as ten.
+  CHECK(kernel_work("hack_attention", {1, 132, 5, 1, 128, 2, 64})->items ==
+        2 * 2 * 128 * 128 + 10 * 4 * 2 * 128);
   CHECK_FALSE(kernel_work("nic_message", {1, 1}).has_value());
   CHECK_THROWS_AS(kernel_work("gemm", {1, 2}), std::logic_error);
   for (const std::string& kernel : costed_kernels()) {
