@@ -211,8 +211,12 @@ FitRule cost_rule(const std::string& kernel, const std::vector<Sample>& samples)
                            4e6,
                            {2e4, 1e5}});
   }
-  r.constants.push_back(
-      {key + "exponent", ValueUnit::number, of_cost(kernel, &KernelCost::p), 1, 100, {1.05, 1.5, 5}});
+  r.constants.push_back({key + "exponent",
+                         ValueUnit::number,
+                         of_cost(kernel, &KernelCost::p),
+                         1,
+                         100,
+                         {1.05, 1.5, 5}});
   return r;
 }
 
