@@ -5,9 +5,9 @@
 //    "dtype": "bf16", "seconds": 2.95556e-06}
 // and, where they apply, "model", "set_aside" and how it was taken: "seconds_p25", "seconds_p75",
 // "repetitions", "commit", "driver", "clock_state", "problem", "load_average_1min", "threads",
-// "multiprocessors" (of a GPU), "memory_bytes", "cache_bytes". Every key but these is required; unknown keys, kernels and
-// dimensions, sizes below 1 (cached_tokens below 0), and times that are not finite and above zero
-// are errors.
+// "multiprocessors" (of a GPU), "memory_bytes", "cache_bytes". Every key but these is required;
+// unknown keys, kernels and dimensions, sizes below 1 (cached_tokens below 0), and times that are
+// not finite and above zero are errors.
 
 #include <string>
 #include <string_view>
