@@ -110,26 +110,33 @@ rm -f "$build"/{samples.jsonl,rates.txt,tests.txt,*.log,*.part} "$out"/{samples.
 
 # --- the run: phases with a time limit each, so that all of it ends within 8 minutes
 readonly total=470 most_build=330 most_test=60 most_tests=90 most_calibration=240
-failed=0 interrupted=0 job=
-trap 'interrupted=1; [[ -z $job ]] || kill -TERM -- "-$job" 2>/dev/null' INT TERM
-# Every job gets a process group of its own, which can be ended whole.
-set -m
+failed=0 interrupted=0
+readonly most_ending=30  # from Ctrl-C on
+trap 'interrupted=1' INT TERM
 
 say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
 
 # limited SECONDS WORDS COMMAND...: its status, 124 where it was ended. Says WORDS now and then.
 limited() {
-  local end=$((SECONDS + $1)) words=$2 said=$SECONDS
+  local end=$((SECONDS + $1)) words=$2 said=$SECONDS told=0 job
   shift 2
+  ((!interrupted)) || return 130
+  # A process group of its own, which can be ended whole. Only the job's: a terminal's Ctrl-C must reach this shell, not
+  # the sleep alone.
+  set -m
   "$@" </dev/null &
   job=$!
+  set +m
   while kill -0 "$job" 2>/dev/null; do
+    if ((interrupted && !told)); then
+      told=1 end=$((SECONDS + most_ending < end ? SECONDS + most_ending : end))
+      kill -TERM -- "-$job" 2>/dev/null
+    fi
     if ((SECONDS >= end)); then
       kill -TERM -- "-$job" 2>/dev/null
       sleep 2
       kill -KILL -- "-$job" 2>/dev/null
       wait "$job" 2>/dev/null
-      job=
       return 124
     fi
     if [[ -n $words ]] && ((SECONDS >= said + 20)); then
@@ -139,9 +146,6 @@ limited() {
     sleep 0.2
   done
   wait "$job" 2>/dev/null
-  local status=$?
-  job=
-  return "$status"
 }
 
 # shellcheck disable=SC2317  # called by name
@@ -166,7 +170,9 @@ status=$?
 built_in=$((SECONDS - began))
 cp "$build/build.log" "$out/build.log.part" && mv "$out/build.log.part" "$out/build.log"
 build_note=
-if [[ $status == 124 ]]; then
+if ((interrupted && status)); then
+  build_note="interrupted after $built_in s: run this again, it goes on where it stopped"
+elif [[ $status == 124 ]]; then
   build_note="cut short after $built_in s: run this again, it goes on where it stopped"
 elif [[ $status != 0 ]]; then
   build_note="not everything was built: see build.log"
@@ -190,18 +196,20 @@ for name in "${tests[@]}"; do
   left=$((most_tests - (SECONDS - began)))
   if [[ $capability == 7.* && ($name == hack || $name == prefill_attention) ]]; then
     result='not run: needs compute capability 8.0'
-  elif [[ ! -x $program ]]; then
-    result='NOT BUILT'
   elif ((interrupted)); then
     result='not run: interrupted'
+  elif [[ ! -x $program ]]; then
+    result='NOT BUILT'
   elif ((left <= 0)); then
     result='NOT RUN: no time left'
   else
     echo "== $name" >>"$build/tests.log"
     limited "$((left < most_test ? left : most_test))" '' "$program" >>"$build/tests.log" 2>&1
     status=$?
+    ((!interrupted || !status)) || status=interrupted
     case $status in
       0) result=passed ;;
+      interrupted) result=interrupted ;;
       77) result='NOT RUN: the program sees no GPU' ;;
       124) result="FAILED: ended after $((SECONDS - test_began)) s" ;;
       *) result="FAILED: exit status $status" ;;
@@ -237,6 +245,7 @@ else
 fi
 if ((interrupted)) && [[ -z $calibration_note ]]; then calibration_note='interrupted: what was measured by then'; fi
 measured_in=$((SECONDS - began))
+trap '' INT TERM  # what is left takes no time
 [[ -z $calibration_note ]] || { failed=1 && say "measurements: $calibration_note"; }
 [[ ! -s $build/samples.jsonl ]] || mv "$build/samples.jsonl" "$out/samples.jsonl"
 

@@ -46,12 +46,16 @@ case $1 in
   -S) printf "attention\nhack\ntopk\n" >"$4/tests.txt" && echo "configured $*" && exit ;;
 esac
 build=$2
+[[ -z ${FAKE_LONG_BUILD-} ]] || { echo $$ >"$build/process"; sleep 30; }
 program() { printf "#!/bin/bash\n%s\n" "$2" >"$build/$1" && chmod +x "$build/$1"; }
-program test_cuda_attention_gpu "echo attention is fine; exit ${FAKE_ATTENTION:-0}"
+program test_cuda_attention_gpu "
+[[ -z \${FAKE_LONG_TEST-} ]] || { echo \$\$ >$build/process; sleep 30; }
+echo attention is fine; exit ${FAKE_ATTENTION:-0}"
 program test_cuda_topk_gpu "exit 0"
 [[ -n ${FAKE_NO_HACK-} ]] || program test_cuda_hack_gpu "exit 0"
 program device_calibration "
 trap \"ended=1\" TERM
+echo \$\$ >$build/process
 [[ -z \${FAKE_LONG-} ]] || for ((i = 0; i < 100 && ! ended; ++i)); do sleep 0.2; done
 while [[ \$# -gt 0 ]]; do case \$1 in --samples) samples=\$2 ;; --summary) summary=\$2 ;; esac; shift 2; done
 echo a sample >\"\$samples\"; echo the rates >\"\$summary\"; exit ${FAKE_CALIBRATION:-0}"
@@ -133,22 +137,52 @@ check "a test that is not built" 1 "test hack: NOT BUILT" "build: not everything
 summary_says "a test that is not built" "build: not everything was built" "measurements: complete"
 unset FAKE_NO_HACK FAKE_BUILD
 
-# Ctrl-C (TERM here: a job in the background cannot be sent the other) while it measures.
-rm "$work"/device_check_results/*
-(cd "$work" && FAKE_LONG=1 PATH="$tools" exec "$tools/bash" tree/device_check.sh --force >interrupted.txt 2>&1) &
-script=$!
-for ((i = 0; i < 100; ++i)); do
-  grep -qs measuring "$work/interrupted.txt" && break
-  sleep 0.1
-done
-sleep 0.5
-kill -TERM "$script"
-wait "$script"
-status=$?
-output=$(cat "$work/interrupted.txt")
-[[ $status == 1 ]] || complain "an interruption" "exit status $status; expected 1"
-[[ $output == *"interrupted: what was measured by then"* ]] || complain "an interruption" "nothing said"
-[[ -s $work/device_check_results/samples.jsonl ]] || complain "an interruption" "no samples"
+# interrupt NAME VARIABLE BEGUN WORDS...: Ctrl-C, typed into a terminal half a second after the script has said BEGUN. With
+# VARIABLE set the phase lasts; its program has ended when the script has, and each of the words is in the summary.
+in_terminal() {
+  if command -v script >/dev/null; then
+    script -qec "$*" /dev/null
+  else
+    python3 -c 'import os, pty, sys; sys.exit(os.WEXITSTATUS(pty.spawn(["sh", "-c", sys.argv[1]])))' "$*"
+  fi
+}
+interrupt() {
+  local name=$1 variable=$2 begun=$3 log=$work/interrupted.txt status process=$work/tree/build/device_check/process
+  rm -rf "$work/device_check_results" "$process"
+  : >"$log"
+  mkfifo "$work/keys"
+  (cd "$work" && in_terminal "env -u CUDA_VISIBLE_DEVICES -u CUDA_PATH -u CXX $variable=1 PATH=$tools $tools/bash tree/device_check.sh --force" <keys >"$log" 2>&1) &
+  local terminal=$!
+  exec 3>"$work/keys"
+  for ((i = 0; i < 100; ++i)); do
+    grep -qs "$begun" "$log" && [[ -s $process ]] && break
+    sleep 0.1
+  done
+  sleep 0.5
+  local pressed=$SECONDS
+  printf '\003' >&3
+  wait "$terminal"
+  status=$?
+  exec 3>&-
+  rm "$work/keys"
+  output=$(tr -d '\r' <"$log")
+  [[ $status == 1 ]] || complain "$name" "exit status $status; expected 1"
+  ((SECONDS - pressed < 15)) || complain "$name" "went on for $((SECONDS - pressed)) s"
+  if [[ ! -s $process ]]; then
+    complain "$name" "never began"
+  elif kill -0 "$(cat "$process")" 2>/dev/null; then
+    complain "$name" "its program goes on"
+    kill "$(cat "$process")"
+  fi
+  summary_says "$name" "${@:4}"
+}
+interrupt "Ctrl-C while it builds" FAKE_LONG_BUILD building "build: interrupted after" "attention            not run: interrupted" \
+  "measurements: interrupted before they began" "there are no samples"
+interrupt "Ctrl-C while it tests" FAKE_LONG_TEST "built in" "build: complete" "attention            interrupted" \
+  "topk                 not run: interrupted" "measurements: interrupted before they began"
+interrupt "Ctrl-C while it measures" FAKE_LONG measuring "topk                 passed" \
+  "measurements: interrupted: what was measured by then" "the rates" "calibrate fit samples.jsonl"
+[[ -s $work/device_check_results/samples.jsonl ]] || complain "Ctrl-C while it measures" "no samples"
 
 tool nvidia-smi 'echo "NVIDIA of tomorrow, 12.0, 98304 MiB, 580.1"'
 check "a GPU newer than nvcc" 0 "building for 90-virtual"
