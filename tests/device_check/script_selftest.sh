@@ -151,7 +151,7 @@ interrupt() {
   rm -rf "$work/device_check_results" "$process"
   : >"$log"
   mkfifo "$work/keys"
-  (cd "$work" && in_terminal "env -u CUDA_VISIBLE_DEVICES -u CUDA_PATH -u CXX $variable=1 PATH=$tools $tools/bash tree/device_check.sh --force" <keys >"$log" 2>&1) &
+  (cd "$work" && in_terminal "exec env -u CUDA_VISIBLE_DEVICES -u CUDA_PATH -u CXX $variable=1 PATH=$tools $tools/bash tree/device_check.sh --force" <keys >"$log" 2>&1) &
   local terminal=$!
   exec 3>"$work/keys"
   for ((i = 0; i < 100; ++i)); do
