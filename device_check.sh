@@ -146,6 +146,13 @@ limited() {
     sleep 0.2
   done
   wait "$job" 2>/dev/null
+  local status=$? i
+  # make removes what is half written before it goes.
+  for ((i = 0; told && i < 25; ++i)); do
+    kill -0 -- "-$job" 2>/dev/null || break
+    sleep 0.2
+  done
+  return "$status"
 }
 
 # shellcheck disable=SC2317  # called by name

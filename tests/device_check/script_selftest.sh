@@ -146,6 +146,7 @@ in_terminal() {
     python3 -c 'import os, pty, sys; sys.exit(os.WEXITSTATUS(pty.spawn(["sh", "-c", sys.argv[1]])))' "$*"
   fi
 }
+runs() { kill -0 "$1" 2>/dev/null && ! grep -qs '^State:.*Z' "/proc/$1/status"; }
 interrupt() {
   local name=$1 variable=$2 begun=$3 log=$work/interrupted.txt status process=$work/tree/build/device_check/process
   rm -rf "$work/device_check_results" "$process"
@@ -170,7 +171,7 @@ interrupt() {
   ((SECONDS - pressed < 15)) || complain "$name" "went on for $((SECONDS - pressed)) s"
   if [[ ! -s $process ]]; then
     complain "$name" "never began"
-  elif kill -0 "$(cat "$process")" 2>/dev/null; then
+  elif runs "$(cat "$process")"; then
     complain "$name" "its program goes on"
     kill "$(cat "$process")"
   fi
