@@ -18,7 +18,7 @@ no other library. A build that was cut short goes on where it stopped when this 
   --device N   the GPU, as nvidia-smi counts (0)
   --arch CC    compute capability to build for, 89 say, in place of the GPU's own
   --jobs J     of the build (all processors)
-  --force      replace samples in DIR
+  --force      replace samples in DIR, once there are new ones
 Ctrl-C keeps what is measured by then. Exit status: 0; 1 a test failed or something was not built or measured (what there is is kept); 2 cannot start.
 END
 }
@@ -105,8 +105,10 @@ fi
 out=$(cd "$out" && pwd)
 build=$root/build/device_check
 mkdir -p "$build" || refuse "$build cannot be written"
-# Of an earlier run: nothing old may pass for a result of this one.
-rm -f "$build"/{samples.jsonl,rates.txt,tests.txt,*.log,*.part} "$out"/{samples.jsonl,summary.txt,build.log,tests.log}
+# Of an earlier run: nothing old may pass for a result of this one, a program neither (its objects stay). Samples stay
+# until there are new ones.
+rm -f "$build"/{samples.jsonl,rates.txt,tests.txt,*.log,*.part,test_cuda_*_gpu,device_calibration} \
+  "$out"/{summary.txt,build.log,tests.log,*.part}
 
 # --- the run: phases with a time limit each, so that all of it ends within 8 minutes
 readonly total=470 most_build=330 most_test=60 most_tests=90 most_calibration=240
@@ -254,7 +256,14 @@ if ((interrupted)) && [[ -z $calibration_note ]]; then calibration_note='interru
 measured_in=$((SECONDS - began))
 trap '' INT TERM  # what is left takes no time
 [[ -z $calibration_note ]] || { failed=1 && say "measurements: $calibration_note"; }
-[[ ! -s $build/samples.jsonl ]] || mv "$build/samples.jsonl" "$out/samples.jsonl"
+new_samples=no
+if [[ -s $build/samples.jsonl ]]; then
+  if cp "$build/samples.jsonl" "$out/samples.jsonl.part" && mv "$out/samples.jsonl.part" "$out/samples.jsonl"; then
+    new_samples=yes
+  else
+    failed=1
+  fi
+fi
 
 # --- what came of it
 {
@@ -272,8 +281,10 @@ trap '' INT TERM  # what is left takes no time
   [[ ! -f $build/rates.txt ]] || cat "$build/rates.txt"
   echo
   echo "time: build $built_in s, tests $tested_in s, measurements $measured_in s; all $SECONDS s"
-  if [[ -e $out/samples.jsonl ]]; then
+  if [[ $new_samples == yes ]]; then
     echo 'next, on any machine with kvlane: ./kvlane calibrate fit samples.jsonl -o NAME.yaml'
+  elif [[ -e $out/samples.jsonl ]]; then
+    echo 'there are no new samples: samples.jsonl is of an earlier run'
   else
     echo 'there are no samples'
   fi

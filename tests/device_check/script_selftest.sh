@@ -47,6 +47,7 @@ case $1 in
 esac
 build=$2
 [[ -z ${FAKE_LONG_BUILD-} ]] || { echo $$ >"$build/process"; sleep 30; }
+[[ -z ${FAKE_NOTHING_BUILT-} ]] || exit 2
 program() { printf "#!/bin/bash\n%s\n" "$2" >"$build/$1" && chmod +x "$build/$1"; }
 program test_cuda_attention_gpu "
 [[ -z \${FAKE_LONG_TEST-} ]] || { echo \$\$ >$build/process; sleep 30; }
@@ -132,10 +133,23 @@ export FAKE_ATTENTION=0 FAKE_CALIBRATION=2
 check "a fault while measuring" 1 "measurements: device_calibration ended with status 2"
 [[ -s $work/device_check_results/samples.jsonl ]] || complain "a fault while measuring" "no samples"
 export FAKE_CALIBRATION=0 FAKE_NO_HACK=1 FAKE_BUILD=2
-rm "$work/tree/build/device_check/test_cuda_hack_gpu"
 check "a test that is not built" 1 "test hack: NOT BUILT" "build: not everything was built"
 summary_says "a test that is not built" "build: not everything was built" "measurements: complete"
 unset FAKE_NO_HACK FAKE_BUILD
+
+# What an earlier build left is no part of this one, and what it measured is kept.
+check "all is well again" 0 "measurements: complete"
+echo "earlier samples" >"$work/device_check_results/samples.jsonl"
+export FAKE_NOTHING_BUILT=1
+check "a build that fails after one that did not" 1 "test attention: NOT BUILT" "test topk: NOT BUILT" \
+  "measurements: the program was not built"
+summary_says "a build that fails after one that did not" "no new samples: samples.jsonl is of an earlier run"
+[[ $(cat "$work/device_check_results/samples.jsonl") == "earlier samples" ]] ||
+  complain "a build that fails after one that did not" "the earlier samples are gone"
+unset FAKE_NOTHING_BUILT
+check "a build that does not fail after one that did" 0 "measurements: complete" "calibrate fit samples.jsonl"
+[[ $(cat "$work/device_check_results/samples.jsonl") == "a sample" ]] ||
+  complain "a build that does not fail after one that did" "the samples are not replaced"
 
 # interrupt NAME VARIABLE BEGUN WORDS...: Ctrl-C, typed into a terminal half a second after the script has said BEGUN. With
 # VARIABLE set the phase lasts; its program has ended when the script has, and each of the words is in the summary.
