@@ -12,15 +12,21 @@ fail() {
   exit 1
 }
 
-# Eight a kernel: four for each half of a fit, about.
-awk '/^#/ { next } count[$1]++ < 8' "$root/calibrate/measure/gpu_shapes.txt" >shapes.txt
+# Eight a kernel: four for each half of a fit, about; and two of the other ways to gather.
+awk -F ' [|] ' '/^#/ { next } { split($1, word, " ") } count[word[1]]++ < 8 || ($2 != "" && ways[word[1] $2]++ < 2)' "$root/calibrate/measure/gpu_shapes.txt" >shapes.txt
 "$calibration" --quick --wait 0 --seconds 200 --commit 0123abc --shapes shapes.txt --samples samples.jsonl \
   --summary summary.txt >out.txt 2>&1 || fail "exit status $?: $(cat out.txt)"
 for kernel in $(cut -d ' ' -f 1 shapes.txt | sort -u) read copy; do
   grep -q "\"kernel\": \"$kernel\".*\"commit\": \"0123abc\".*a quick run" samples.jsonl || fail "no sample of $kernel"
   [[ $kernel == copy ]] || grep -q "^$kernel" summary.txt || fail "$kernel is not in the summary: $(cat summary.txt)"
 done
+# The host's kernel is not in this program.
+grep -q '^kv_gather .*packed on the host' shapes.txt || fail "no shape to leave out"
+grep -q 'packed on the host' samples.jsonl && fail "packed on the host, yet not by the host's kernel"
+grep -q 'a batch of copies: ' samples.jsonl || fail "no batch of copies"
+grep -q '^Gathers that the host packs are left out' summary.txt || fail "left out, unsaid: $(cat summary.txt)"
 "$kvlane" calibrate fit samples.jsonl -o fitted.yaml >fit.txt 2>&1 || fail "fit: exit status $?: $(cat fit.txt)"
+grep -qE 'host_gather_bandwidth:.*assumed' fitted.yaml || fail "fitted.yaml: $(grep host_gather fitted.yaml)"
 # No more of the file: the executor is slower than any GPU that one may be about.
 grep -q '^name: "host-executor"' fitted.yaml || fail "fitted.yaml: $(head -n 20 fitted.yaml)"
 
