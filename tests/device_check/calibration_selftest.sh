@@ -47,6 +47,10 @@ refused "none.txt: cannot be read" --shapes none.txt "${files[@]}"
 echo 'gemm bf16 1 2' >short.txt
 refused "short.txt:1: 2 sizes; expected 3 of gemm" --shapes short.txt "${files[@]}"
 refused "cuda:7" --shapes shapes.txt --device 7 "${files[@]}"
+for device in 0.9 1e0 -1 0x1 ' 0' 4294967296 ''; do
+  refused "--device $device; expected a GPU's number" --shapes shapes.txt --device "$device" "${files[@]}"
+  [[ $(wc -l <out.txt) == 1 ]] || fail "--device $device: more than one line: $(cat out.txt)"
+done
 refused "--seconds soon; expected a number" --shapes shapes.txt --seconds soon "${files[@]}"
 # No time at all: no samples, and that is no success.
 "$calibration" --seconds 0 --wait 0 --shapes shapes.txt "${files[@]}" >out.txt 2>&1 && fail "no time, yet success"

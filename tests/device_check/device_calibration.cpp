@@ -2,6 +2,7 @@
 // `kvlane calibrate fit` on another machine. Needs the standard library and CUDA only.
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -54,6 +56,15 @@ struct Options {
     const double value = std::strtod(word.c_str(), &end);
     if (word.empty() || *end != '\0' || !(value >= 0 && value < 1e6)) {
       throw std::invalid_argument(name + ' ' + word + "; expected a number");
+    }
+    return value;
+  }
+  int device() const {
+    const std::string& word = text("--device");
+    int value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc{} || end != word.data() + word.size() || value < 0) {
+      throw std::invalid_argument("--device " + word + "; expected a GPU's number, 0 say");
     }
     return value;
   }
@@ -215,7 +226,7 @@ std::vector<Sample> all_shapes(const Options& options) {
 int run(const Options& options) {
   const double end = now() + options.number("--seconds"), patience = options.number("--wait");
   const std::vector<Sample> shapes = all_shapes(options);
-  Guarded device(open_gpu_device(static_cast<int>(options.number("--device")),
+  Guarded device(open_gpu_device(options.device(),
                                  static_cast<int>(std::thread::hardware_concurrency()),
                                  options.quick ? kQuickOperands : 0, HostGather{}));
   const GateAnswer gate = wait_for_quiet(device.machine(), patience);
