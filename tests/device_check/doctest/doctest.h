@@ -1,7 +1,7 @@
 #pragma once
 // The part of doctest's interface that tests of CUDA kernels use, for machines that have CUDA and a
 // compiler only: tests/device_check finds this header, everything else the real one. No options, no
-// subcases; one thread. selftest.cpp shows that what fails is seen.
+// subcases; one thread. doctest_selftest.cpp shows that what fails is seen.
 
 #include <cmath>
 #include <cstdio>
