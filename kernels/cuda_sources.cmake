@@ -19,7 +19,9 @@ function(kvlane_add_cuda_kernels)
   kvlane_cuda_sources(on_sm75 on_sm80)
   kvlane_add_cuda_library(kvlane_cuda_kernels SM75 ${on_sm75} SM80 ${on_sm80})
   # Matrix products are cuBLAS's, whose headers not every CUDA has; the library is opened at run time (gemm/cuda.cu).
-  find_library(KVLANE_CUBLAS cublas HINTS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES})
+  set(folders ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES})
+  list(FILTER folders EXCLUDE REGEX "/stubs/?$")  # nothing to open there at run time
+  find_library(KVLANE_CUBLAS cublas HINTS ${folders})
   if(KVLANE_CUBLAS)
     kvlane_add_cuda_library(kvlane_cuda_gemm SM75 ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/gemm/cuda.cu)
     get_filename_component(cublas_folder ${KVLANE_CUBLAS} DIRECTORY)

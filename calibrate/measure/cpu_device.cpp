@@ -82,6 +82,7 @@ class CpuDevice final : public Device {
 
   Call prepare(const Sample& shape) override {
     operands_.reset();
+    ours_ = shape.kernel != "gemm";
     try {
       Call call = cpu_memory_call(shape, operands_, cpu_);
       return call ? call : kernel_call(shape, backend_);
@@ -90,9 +91,10 @@ class CpuDevice final : public Device {
     }
   }
 
-  // The threads are awake, as they are between two kernels of a step.
+  // The threads are awake, as they are between two kernels of a step. Matrix products have threads
+  // of their own, which ours would be in the way of.
   double run(const Call& call) override {
-    cpu_.parallel_for(static_cast<std::size_t>(cpu_.threads()), [](std::size_t, int) {});
+    if (ours_) cpu_.parallel_for(static_cast<std::size_t>(cpu_.threads()), [](std::size_t, int) {});
     const auto begin = std::chrono::steady_clock::now();
     call();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -117,6 +119,7 @@ class CpuDevice final : public Device {
   }
 
   Machine machine_;
+  bool ours_ = true;  // the call at hand runs on cpu_
   kernels::Cpu cpu_;
   HostMemory values_, results_;
   Operands operands_;
@@ -136,9 +139,9 @@ std::unique_ptr<Device> open_device(const std::string& word, int threads, std::i
   const std::string prefix = "cuda:";
   int number = 0;
   const char* const end = word.data() + word.size();
-  const bool cuda = word.rfind(prefix, 0) == 0 &&
-                    std::from_chars(word.data() + prefix.size(), end, number).ptr == end &&
-                    word.size() > prefix.size() && number >= 0;
+  const bool prefixed = word.rfind(prefix, 0) == 0 && word.size() > prefix.size();
+  const auto read = std::from_chars(word.data() + (prefixed ? prefix.size() : 0), end, number);
+  const bool cuda = prefixed && read.ec == std::errc() && read.ptr == end && number >= 0;
   if (!cuda) {
     throw std::invalid_argument(fmt::format("device '{}'; expected cpu or cuda:N", word));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "calibrate/measure/memory_grid.h"
 #include "sim/gpu/kernel_work.h"
 
 namespace kvlane::calibrate {
@@ -32,7 +33,7 @@ std::vector<KernelRates> kernel_rates(const std::vector<Sample>& samples) {
     });
     const auto at = static_cast<std::size_t>(known - rows.begin());
     if (known == rows.end()) {
-      rows.push_back({sample.kernel, sample.variant, 0, 0, 0, 0, 0});
+      rows.push_back({sample.kernel, sample.variant});
       spreads.emplace_back();
     }
     KernelRates& row = rows[at];
@@ -43,7 +44,9 @@ std::vector<KernelRates> kernel_rates(const std::vector<Sample>& samples) {
     ++row.measured;
     const KernelWork work = kernel_work(sample).value_or(KernelWork{});
     row.flops = std::max(row.flops, work.flops / sample.seconds);
-    row.bytes = std::max(row.bytes, work.bytes / sample.seconds);
+    const double bytes = crosses_link(sample) ? work.bytes / 2 : work.bytes;
+    row.bytes = std::max(row.bytes, bytes / sample.seconds);
+    row.link = row.link || crosses_link(sample);
     spreads[at].push_back((sample.conditions.seconds_p75 - sample.conditions.seconds_p25) /
                           sample.seconds);
   }
@@ -52,6 +55,7 @@ std::vector<KernelRates> kernel_rates(const std::vector<Sample>& samples) {
 }
 
 double memory_ceiling(const KernelRates& rates, const Ceilings& ceilings) {
+  if (rates.link) return 0;
   return rates.kernel == "copy" ? ceilings.copy : ceilings.read;
 }
 

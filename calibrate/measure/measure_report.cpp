@@ -36,6 +36,9 @@ std::string measure_table(const SessionResult& result, const std::string& out, i
                    fmt::format("{:.1f} %", 100 * row.spread)});
   }
   text += table.render(columns);
+  for (const auto& [kernel, why] : result.refused) {
+    text += wrapped("warning: no " + kernel + ": " + why, columns, 2);
+  }
   if (result.too_large > 0) {
     text += fmt::format("{} shapes do not fit the memory taken for operands\n", result.too_large);
   }

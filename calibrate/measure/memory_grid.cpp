@@ -22,6 +22,12 @@ void add_sizes(std::vector<Sample>& out, const char* kernel, const char* variant
 
 }  // namespace
 
+bool crosses_link(const Sample& sample) {
+  const auto is = [&](const char* way) { return sample.variant.rfind(way, 0) == 0; };
+  return sample.kernel == "copy" && (is(kToDevice) || is(kToHost) || is(kBothWays) ||
+                                     is(kToDevicePageable) || is(kToHostPageable));
+}
+
 std::vector<Sample> memory_grid(bool cpu, GridSize size) {
   std::vector<Sample> samples;
   add_sizes(samples, "read", "", false, size);

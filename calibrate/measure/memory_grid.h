@@ -25,6 +25,9 @@ inline constexpr const char* kToHost = "device to host, pinned";
 inline constexpr const char* kBothWays = "both ways at once, pinned";
 inline constexpr const char* kToDevicePageable = "host to device, pageable";
 inline constexpr const char* kToHostPageable = "device to host, pageable";
+// Whether a copy crosses the link between host and device, once; kernel_work counts every copy as
+// read and written.
+bool crosses_link(const Sample& sample);
 // Of `kv_gather` and `kv_scatter` between host and device: a kernel that reads (writes) the rows
 // over the bus, the host that packs them for one copy, a copy a run of rows. A CPU has one way.
 inline constexpr const char* kGatherZeroCopy = "zero copy";

@@ -66,7 +66,13 @@ class Session {
       keep_extrapolated(shape, *promised);
       return true;
     }
-    const Call call = device_.prepare(shape);
+    Call call;
+    try {
+      call = device_.prepare(shape);
+    } catch (const std::exception& error) {
+      result_.refused.emplace(shape.kernel, error.what());
+      return true;
+    }
     if (!call) {
       ++result_.too_large;
       return true;
@@ -79,7 +85,13 @@ class Session {
     world.now = options_.now;
     world.waited = [&] { return device_.waited(); };
     world.stopped = options_.stopped;
-    const Timing timing = time_call(world, timer_);
+    Timing timing;
+    try {
+      timing = time_call(world, timer_);
+    } catch (const std::exception& error) {
+      result_.fault = shape_text(shape) + ": " + error.what();
+      return false;
+    }
     if (timing.end == Timing::End::stopped) return false;
     if (timing.end == Timing::End::too_long) {
       keep_extrapolated(shape, promised.value_or(timing.median));

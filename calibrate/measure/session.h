@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ struct SessionResult {
   std::vector<Sample> samples;
   std::size_t too_large = 0;  // operands beyond the memory taken for them
   bool stopped = false;
+  // A kernel that the device could not prepare (a library that is missing): why, and its shapes are
+  // left out.
+  std::map<std::string, std::string> refused;
+  // What ended the session in a call: "hack_attention sequences=1 ...: CUDA: ..."; else empty. The
+  // samples before it stand.
+  std::string fault;
 };
 
 SessionResult measure_shapes(Device& device, const std::vector<Sample>& shapes,

@@ -59,6 +59,9 @@ struct Cpu::State {
   std::size_t tasks = 0, grain = 1;
   std::atomic<std::size_t> next{0};
 
+  bool pinned = false;
+  cpu_set_t callers_processors;  // before it was pinned
+
   std::vector<std::thread> workers;
   std::unique_ptr<void, Free> scratch;
   std::size_t scratch_bytes = 0;
@@ -117,6 +120,8 @@ struct Cpu::State {
     }
     start.notify_all();
     for (std::thread& worker : workers) worker.join();
+    if (pinned)
+      pthread_setaffinity_np(pthread_self(), sizeof callers_processors, &callers_processors);
   }
 };
 
@@ -132,6 +137,10 @@ Cpu::Cpu(int threads, bool pinned) : threads_(threads), state_(std::make_unique<
             &set);
     pthread_setaffinity_np(thread, sizeof set, &set);
   };
+  if (!allowed.empty()) {
+    state_->pinned = pthread_getaffinity_np(pthread_self(), sizeof state_->callers_processors,
+                                            &state_->callers_processors) == 0;
+  }
   pin(pthread_self(), 0);
   try {
     for (int worker = 1; worker < threads; ++worker) {

@@ -14,8 +14,8 @@ namespace kvlane::kernels {
 class Cpu {
  public:
   // `threads` workers in all, the caller among them; `pinned`: each to one of the processors that
-  // this process may use. Throws std::invalid_argument below 1, std::system_error where a thread
-  // cannot start.
+  // this process may use, the caller until the end of this object, which is its to end. Throws
+  // std::invalid_argument below 1, std::system_error where a thread cannot start.
   explicit Cpu(int threads, bool pinned = false);
   ~Cpu();
   Cpu(const Cpu&) = delete;

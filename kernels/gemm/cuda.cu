@@ -1,6 +1,5 @@
 // cuBLAS multiplies column-major matrices. A row-major [r][c] is a column-major c x r, so
 // out[m][n] = a[m][k] b[n][k]^T is, column-major, out (n x m) = b (k x n)^T a (k x m).
-
 //
 // cuBLAS is opened at run time (dlopen): one program serves machines with and without it, and
 // kernels that multiply no matrices ask for no library.

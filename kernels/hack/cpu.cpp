@@ -221,8 +221,11 @@ HWY_NOINLINE void add_exact(const T* keys, const T* values, std::size_t tokens, 
         hn::Store(combine_lanes(sums[h], TakeSum()), Four(), logits[h] + t);
       }
     }
-    // Beyond the last: no weight, and finite, since infinities say that a logit is.
-    for (auto& of_head : logits) std::fill(of_head + n, of_head + whole, -1e30f);
+    // Beyond the last: far below the largest, so without weight, and finite where that is.
+    for (auto& of_head : logits) {
+      const float top = *std::max_element(of_head, of_head + n);
+      std::fill(of_head + n, of_head + whole, top - std::max(200.0f, std::fabs(top)));
+    }
     weigh_tile<Heads>(logits[0], kExactTile, whole, left, keep);
     for (std::size_t c = 0; c < dim; c += kHackLanes) {
       FloatVec sums[Heads];
@@ -297,7 +300,7 @@ class Attention {
     float* at = left(s, split, query_head);
     return {at, at + heads, at + 2 * heads};
   }
-  // Query heads of the block that begins at `h` of a group: 4, 2 or 1.
+  // Query heads of the block that begins at `h` of a group: 1 to 4.
   std::size_t block(std::size_t h) const { return std::min<std::size_t>(4, group_ - h); }
 
   HWY_NOINLINE void attend(std::size_t s, std::size_t split, std::size_t first_head,

@@ -89,7 +89,9 @@ HWY_INLINE void score_tokens(const HataCode* query, std::size_t group, const Hat
   const std::size_t lanes = hn::Lanes(d);
   const auto all = hn::Set(df, static_cast<float>(group));
   constexpr std::size_t kAhead = 256;  // codes that are on their way, 4 KiB
-  const bool stream = past_caches && reinterpret_cast<std::uintptr_t>(scores) % 64 == 0;
+  // Highway 1.0 streams no less than 16 bytes.
+  const bool stream =
+      past_caches && lanes >= 4 && reinterpret_cast<std::uintptr_t>(scores) % 64 == 0;
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     hn::Vec<decltype(d)> low, high;

@@ -1,6 +1,6 @@
 // Version 2: row by row, rows ahead are sent for line by line (runs of neighbours as one copy
-// before, with the rows ahead in one burst); what is larger
-// than a cache is written past it, as memcpy does, so that the destination is not read first.
+// before, with the rows ahead in one burst); more than a megabyte is written past the caches, as
+// memcpy does with what is large, so that the destination is not read first.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/kv_gather/cpu.cpp"

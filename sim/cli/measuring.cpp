@@ -134,6 +134,10 @@ Measured measure(calibrate::Device& device, const std::vector<Sample>& shapes,
   };
   measured.result = calibrate::measure_shapes(device, shapes, session);
   if (measured.result.stopped) measured.status = Interrupt::status();
+  if (!measured.result.fault.empty()) {
+    print_error(measured.result.fault + "; the samples before it are kept");
+    measured.status = 1;
+  }
   return measured;
 }
 

@@ -74,13 +74,14 @@ double hack_bytes(const Shape& s, double elements) {
 
 // Tokens of a sequence that stay in 16 bit: the sinks and those after the last whole partition.
 double hack_exact_tokens(const Shape& s, double tokens) {
-  constexpr double kSinks = 4;
+  constexpr double kSinks = 4;  // kernels/hack/kernel.h, HackShape::sinks
   const double partition = s("partition"), rest = std::max(tokens - kSinks, 0.0);
   return tokens - std::floor(rest / partition) * partition;
 }
 
 // A 16-bit element costs the time of about ten codes: of a few tokens nothing is fetched ahead
-// (kernels/hack on a CPU: 9 to 16, ./kvlane calibrate kernels).
+// (kernels/hack on a CPU: 9 to 16, ./kvlane calibrate kernels). A GPU hides these items behind
+// bytes.
 constexpr double kExactElement = 10;
 
 // Query heads of a group in blocks of four, as kernels/common/simd-inl.h takes them: the codes are

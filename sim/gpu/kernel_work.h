@@ -17,7 +17,9 @@ struct KernelCost;  // gpu_spec.h
 struct KernelWork {
   double flops = 0;  // operations
   double bytes = 0;  // that memory moves at least
-  double items = 0;  // pieces that each cost something however short they are: rows, runs, ...
+  // Pieces that each cost something however short they are: rows, runs; of HACK's attention what a
+  // CPU takes apart.
+  double items = 0;
 };
 
 // `shape` as sample_dimensions(kernel). None for links, collectives and whole serving steps.

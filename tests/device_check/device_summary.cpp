@@ -29,13 +29,11 @@ std::string rate(double value, double ceiling) {
 using Row = std::array<std::string, 6>;
 
 Row row_of(const KernelRates& rates, const Ceilings& best) {
-  // Between host and device a byte crosses the link once; kernel_work counts it read and written.
-  const bool link = rates.kernel == "copy" && rates.name() != kMemoryCopy;
   return {rates.name(),
           std::to_string(rates.measured),
           std::to_string(rates.extrapolated),
           rate(rates.flops, best.flops),
-          link ? rate(rates.bytes / 2, 0) : rate(rates.bytes, memory_ceiling(rates, best)),
+          rate(rates.bytes, memory_ceiling(rates, best)),
           rates.measured > 0 ? formatted("%.1f %%", 100 * rates.spread) : "-"};
 }
 

@@ -192,6 +192,18 @@ TEST_CASE("the first exception of a task comes out, and the threads live on") {
   CHECK_THROWS_AS(Cpu(0), std::invalid_argument);
 }
 
+TEST_CASE("a pinned caller has its processors back when the threads end") {
+  const int before = usable_processors();
+  for (int round = 0; round < 2; ++round) {
+    Cpu cpu(2, true);
+    std::vector<int> done(64, 0);
+    cpu.parallel_for(done.size(), [&](std::size_t task, int) { ++done[task]; });
+    CHECK(std::accumulate(done.begin(), done.end(), 0) == 64);
+    CHECK(usable_processors() == 1);
+  }
+  CHECK(usable_processors() == before);
+}
+
 TEST_CASE("scratch is aligned, grows, and stays where it is otherwise") {
   Cpu cpu(1);
   void* first = cpu.scratch(1000);

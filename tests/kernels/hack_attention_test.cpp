@@ -280,6 +280,28 @@ TEST_CASE("constant operands: scales and steps of zero") {
   });
 }
 
+TEST_CASE("one token takes all of the weight, however small its logit") {
+  Cpu cpu(1);
+  HackShape shape = make_shape(2, 32, 64, Format::bf16, 1);
+  shape.capacity = 1;
+  Buffer keys(64 * 2), values(64 * 2), query(64 * 2);
+  for (std::size_t c = 0; c < 64; ++c) {
+    store(keys.data(), shape.format, c, -1e16f);
+    store(values.data(), shape.format, c, 3.0f);
+    store(query.data(), shape.format, c, 1e16f);
+  }
+  const Store sequence(shape, 1);
+  const std::int32_t none = 0, one = 1;
+  ref::hack_append({shape, 1, &none, &one, keys.data(), values.data(), sequence.data()});
+  const HackAttention args{shape, 1, 1, query.data(), sequence.data(), &one, 1, nullptr};
+  for_each_instruction_set([&](const std::string& name) {
+    INFO(name);
+    const Buffer out =
+        result(args, 64, [&](const HackAttention& to) { cpu::hack_attention(to, cpu); });
+    for (std::size_t c = 0; c < 64; ++c) CHECK(load(out.data(), shape.format, c) == 3.0f);
+  });
+}
+
 TEST_CASE("NaN and infinity are never silent") {
   Random random(25);
   Cpu cpu(2);

@@ -82,6 +82,31 @@ TEST_CASE("a code is what the definition says; a NaN gives no bits") {
   CHECK(codes[1].word[1] == 0);
 }
 
+TEST_CASE("scores that are written past the caches are the reference's") {
+  // 9 MiB of them, aligned; one more than whole vectors.
+  const int width = 9 * (1 << 18) + 1;
+  const std::int32_t tokens = width;
+  std::vector<HataCode> key_codes(static_cast<std::size_t>(width));
+  Random random(3);
+  std::uint64_t state = random.engine()();
+  for (HataCode& code : key_codes) {
+    for (std::uint64_t& word : code.word)
+      word = state = state * 6364136223846793005U + 1442695040888963407U;
+  }
+  const HataCode query{{random.engine()(), random.engine()()}};
+  std::vector<float> expected(key_codes.size());
+  HataScore args{1, 1, 1, width, &tokens, &query, key_codes.data(), nullptr, expected.data()};
+  ref::hata_score(args);
+  for_each_instruction_set([&](const std::string& name) {
+    CAPTURE(name);
+    Cpu cpu(2);
+    Buffer scores(expected.size() * 4);
+    args.scores = scores.as<float>();
+    cpu::hata_score(args, cpu);
+    CHECK(std::memcmp(scores.data(), expected.data(), expected.size() * 4) == 0);
+  });
+}
+
 TEST_CASE("scores are the reference's bit for bit, and no other place is written") {
   INFO("KVLANE_SEED=" << run_seed());
   Random random(2);

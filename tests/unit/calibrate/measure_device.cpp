@@ -74,6 +74,8 @@ TEST_CASE("device: words that name none") {
   CHECK_THROWS_AS(open_device("cuda:", 0), std::invalid_argument);
   CHECK_THROWS_AS(open_device("cuda:x", 0), std::invalid_argument);
   CHECK_THROWS_AS(open_device("cuda:-1", 0), std::invalid_argument);
+  CHECK_THROWS_AS(open_device("cuda:99999999999", 0), std::invalid_argument);
+  CHECK_THROWS_AS(open_device("cuda:0.9", 0), std::invalid_argument);
 }
 
 TEST_CASE("device: a GPU is opened by whom the build has for it; without CUDA an error says so") {

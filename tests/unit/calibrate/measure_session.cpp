@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ class FakeDevice final : public Device {
     return kernel == "gemm" ? "blas" : "kernels";
   }
   Call prepare(const Sample& shape) override {
+    if (shape.kernel == refuses) throw std::runtime_error("no library");
     const KernelWork work = kernel_work(shape).value();
     if (work.bytes > room_) return {};
     seconds_ = std::max(work.flops / 100e9, work.bytes / 10e9);
@@ -35,12 +37,15 @@ class FakeDevice final : public Device {
   }
   double run(const Call& call) override {
     call();
+    if (calls == breaks) throw std::runtime_error("an illegal address");
     clock += seconds_;
     return seconds_;
   }
   void flush() override { ++flushes; }
 
   int prepared = 0, calls = 0, flushes = 0;
+  int breaks = 0;       // the call that throws, and all after it
+  std::string refuses;  // a kernel that cannot be prepared
   double clock = 0;
 
  private:
@@ -89,6 +94,30 @@ TEST_CASE("session: samples carry the machine, its state and the quartiles") {
   CHECK(sample.conditions.threads == 2);
   CHECK(sample.conditions.memory_bytes == 1 << 30);
   CHECK(device.flushes == TimerOptions{}.fewest);
+}
+
+TEST_CASE("session: a call that fails ends it, with the samples before it and the reason") {
+  FakeDevice device;
+  device.breaks = TimerOptions{}.fewest + 3;  // in the second shape
+  const SessionResult result = measure_shapes(
+      device, {shape_of("gemm", {1000, 1000, 1000}), shape_of("gemm", {2000, 1000, 1000})},
+      options_of(device));
+  REQUIRE(result.samples.size() == 1);
+  CHECK(result.samples[0].shape == std::vector<std::int64_t>{1000, 1000, 1000});
+  CHECK(result.fault.find("m=2000") != std::string::npos);
+  CHECK(result.fault.find("an illegal address") != std::string::npos);
+}
+
+TEST_CASE("session: a kernel that cannot be prepared is left out, the others are measured") {
+  FakeDevice device;
+  device.refuses = "gemm";
+  const SessionResult result = measure_shapes(
+      device, {shape_of("gemm", {1000, 1000, 1000}), shape_of("read", {1 << 20}, "")},
+      options_of(device));
+  REQUIRE(result.samples.size() == 1);
+  CHECK(result.samples[0].kernel == "read");
+  CHECK(result.fault.empty());
+  CHECK(result.refused == std::map<std::string, std::string>{{"gemm", "no library"}});
 }
 
 TEST_CASE("session: what would take over half a second is not run, but marked and scaled") {
