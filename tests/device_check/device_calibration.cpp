@@ -129,67 +129,6 @@ class Progress {
   double said_ = now();
 };
 
-// A device whose faults do not end the program: what was measured before them counts. A shape that
-// cannot be prepared (no cuBLAS, say) is left out; after a fault while it runs the GPU is of no
-// use.
-class Guarded final : public Device {
- public:
-  explicit Guarded(std::unique_ptr<Device> device) : device_(std::move(device)) {}
-  // "hack_attention sequences=1 ...: CUDA: ..."; empty while all is well.
-  const std::string& fault() const { return fault_; }
-  bool usable() const { return usable_; }
-  // The repetition that failed may have been the last of a sample.
-  void drop_faulty(std::vector<Sample>& samples) const {
-    if (usable_ || samples.empty()) return;
-    const Sample& last = samples.back();
-    if (last.kernel == shape_.kernel && last.shape == shape_.shape) samples.pop_back();
-  }
-
-  Machine machine() const override { return device_->machine(); }
-  bool is_cpu() const override { return device_->is_cpu(); }
-  const char* gemm_dtype() const override { return device_->gemm_dtype(); }
-  std::string library(const std::string& kernel) const override { return device_->library(kernel); }
-  double waited() override { return device_->waited(); }
-  Call prepare(const Sample& shape) override {
-    shape_ = shape;
-    Call call;
-    try {
-      call = device_->prepare(shape);
-    } catch (const std::exception& error) {
-      keep(error);
-    }
-    return call;
-  }
-  double run(const Call& call) override {
-    double seconds = 1;
-    guard([&] { seconds = device_->run(call); });
-    return seconds;
-  }
-  void flush() override {
-    guard([&] { device_->flush(); });
-  }
-
- private:
-  template <class Body>
-  void guard(Body&& body) {
-    if (!usable_) return;
-    try {
-      body();
-    } catch (const std::exception& error) {
-      usable_ = false;
-      keep(error);
-    }
-  }
-  void keep(const std::exception& error) {
-    if (fault_.empty()) fault_ = shape_.kernel + ' ' + shape_text(shape_) + ": " + error.what();
-  }
-
-  std::unique_ptr<Device> device_;
-  Sample shape_;
-  std::string fault_;  // the first
-  bool usable_ = true;
-};
-
 // Waits; a machine that stays busy is measured all the same, and every sample says so.
 GateAnswer wait_for_quiet(const Machine& machine, double patience) {
   Progress progress;
@@ -226,10 +165,10 @@ std::vector<Sample> all_shapes(const Options& options) {
 int run(const Options& options) {
   const double end = now() + options.number("--seconds"), patience = options.number("--wait");
   const std::vector<Sample> shapes = all_shapes(options);
-  Guarded device(open_gpu_device(options.device(),
-                                 static_cast<int>(std::thread::hardware_concurrency()),
-                                 options.quick ? kQuickOperands : 0, HostGather{}));
-  const GateAnswer gate = wait_for_quiet(device.machine(), patience);
+  const auto device =
+      open_gpu_device(options.device(), static_cast<int>(std::thread::hardware_concurrency()),
+                      options.quick ? kQuickOperands : 0, HostGather{});
+  const GateAnswer gate = wait_for_quiet(device->machine(), patience);
   SessionOptions session;
   session.commit = options.text("--commit");
   session.load_average = gate.load;
@@ -242,19 +181,18 @@ int run(const Options& options) {
     session.problem += session.problem.empty() ? "a quick run, warm" : "; a quick run, warm";
   }
   session.now = now;
-  session.stopped = [&] { return interrupted != 0 || now() >= end || !device.usable(); };
+  session.stopped = [&] { return interrupted != 0 || now() >= end; };
   Progress progress;
   session.progress = [&](std::size_t done, std::size_t of) {
     progress.say(now(), std::to_string(done) + " of " + std::to_string(of) + " shapes measured");
   };
-  SessionResult result = measure_shapes(device, shapes, session);
-  device.drop_faulty(result.samples);
+  const SessionResult result = measure_shapes(*device, shapes, session);
   std::string lines;
   for (const Sample& sample : result.samples) lines += sample_line(sample);
   write_file(options.text("--samples"), lines);
   write_file(options.text("--summary"), device_summary(result, shapes.size()) + kLeftOut);
   std::printf("  %zu samples of %zu shapes\n", result.samples.size(), shapes.size());
-  if (!device.fault().empty()) throw std::runtime_error(device.fault());
+  if (!result.fault.empty()) throw std::runtime_error(result.fault);
   return result.samples.empty() ? 1 : 0;
 }
 

@@ -64,6 +64,9 @@ std::string device_summary(const SessionResult& result, std::size_t planned) {
   text += "driver: " + first.conditions.driver + "; clocks: " + first.conditions.clock_state + '\n';
   text += "ceilings: read " + rate(best.read, 0) + " GB/s, copy " + rate(best.copy, 0) +
           " GB/s read and written, GEMM " + rate(best.flops, 0) + " GFLOP/s\n";
+  for (const auto& [kernel, why] : result.refused) {
+    text += "warning: no " + kernel + ": " + why + '\n';
+  }
   if (result.too_large > 0) {
     text += std::to_string(result.too_large) + " shapes do not fit the memory, or have no kernel\n";
   }
