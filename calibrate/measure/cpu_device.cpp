@@ -63,7 +63,7 @@ class CpuDevice final : public Device {
  public:
   CpuDevice(int threads, std::int64_t operands)
       : machine_(read_machine(threads)),
-        cpu_(threads, true),
+        cpu_(threads, operands == 0),  // a trial may share its processors
         values_(operand_bytes(machine_, operands)),
         results_(operand_bytes(machine_, operands)),
         operands_(values_.arena(), results_.arena(), std::memcpy),
