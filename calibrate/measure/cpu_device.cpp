@@ -108,7 +108,7 @@ class CpuDevice final : public Device {
   void flush() override {
     const Arena* const arenas[] = {&operands_.values(), &operands_.results()};
     const std::size_t used = arenas[0]->used() + arenas[1]->used();
-    if (!can_forget_lines() || used >= flushed_.bytes()) return flush_();
+    if (!by_lines_ || used >= flushed_.bytes()) return flush_();
     for (const Arena* arena : arenas) forget_lines(arena->memory(), arena->used(), cpu_);
   }
 
@@ -120,6 +120,7 @@ class CpuDevice final : public Device {
 
   Machine machine_;
   bool ours_ = true;  // the call at hand runs on cpu_
+  const bool by_lines_ = can_forget_lines();
   kernels::Cpu cpu_;
   HostMemory values_, results_;
   Operands operands_;

@@ -38,30 +38,6 @@ struct AttendShape {
   std::size_t width() const { return two_floats(head_dim); }
 };
 
-// Adds up the lanes of four vectors: to[i] = sum of the lanes of the i-th.
-HWY_INLINE void sum_four(FloatVec a, FloatVec b, FloatVec c, FloatVec d, float* to) {
-  const Floats df;
-  const hn::Repartition<double, Floats> dd;
-  const auto ab = hn::Add(hn::InterleaveLower(df, a, b), hn::InterleaveUpper(df, a, b));
-  const auto cd = hn::Add(hn::InterleaveLower(df, c, d), hn::InterleaveUpper(df, c, d));
-  const auto low =
-      hn::BitCast(df, hn::InterleaveLower(dd, hn::BitCast(dd, ab), hn::BitCast(dd, cd)));
-  const auto high =
-      hn::BitCast(df, hn::InterleaveUpper(dd, hn::BitCast(dd, ab), hn::BitCast(dd, cd)));
-  const auto blocks = hn::Add(low, high);  // each block of four lanes holds partial sums
-  if constexpr (hn::MaxLanes(Floats()) == 16) {
-    const hn::Half<Floats> d8;
-    const auto half = hn::Add(hn::LowerHalf(d8, blocks), hn::UpperHalf(d8, blocks));
-    const hn::Half<hn::Half<Floats>> quarter;
-    hn::StoreU(hn::Add(hn::LowerHalf(quarter, half), hn::UpperHalf(quarter, half)), quarter, to);
-  } else if constexpr (hn::MaxLanes(Floats()) == 8) {
-    const hn::Half<Floats> half;
-    hn::StoreU(hn::Add(hn::LowerHalf(half, blocks), hn::UpperHalf(half, blocks)), half, to);
-  } else {
-    hn::StoreU(blocks, df, to);
-  }
-}
-
 // Rows of a later tile on their way into the second-level cache, a line at a time in the order of
 // memory, evenly over the work on the tile at hand: in bursts a processor drops what its few
 // buffers of the first level cannot hold.
@@ -111,7 +87,7 @@ HWY_INLINE void four_logits(const T* const* rows, Ahead* ahead, const float* que
     }
   }
   for (std::size_t h = 0; h < Heads; ++h) {
-    sum_four(sum[h][0], sum[h][1], sum[h][2], sum[h][3], logits + h * kAttendTile);
+    hn::StoreU(combine_lanes(sum[h], TakeSum()), Four(), logits + h * kAttendTile);
   }
 }
 

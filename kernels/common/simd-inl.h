@@ -121,6 +121,54 @@ HWY_INLINE hn::Vec<D> soft_capped(D d, hn::Vec<D> x, float cap) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(hn::Set(d, cap), hn::Tanh(d, clamped)));
 }
 
+using Four = hn::CappedTag<float, 4>;
+using FourVec = hn::Vec<Four>;
+
+// Lane h of the result: the lanes of rows[h] combined by op(d, a, b), for rows at and after Rows
+// anything.
+template <std::size_t Rows, class Op>
+HWY_INLINE FourVec combine_lanes(const FloatVec (&rows)[Rows], const Op& op) {
+  const Floats d;
+  const hn::Repartition<double, Floats> dd;
+  const auto a = rows[0], b = rows[Rows > 1 ? 1 : 0], c = rows[Rows > 2 ? 2 : 0],
+             e = rows[Rows > 3 ? 3 : 0];
+  const auto ab =
+      hn::BitCast(dd, op(d, hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  const auto ce =
+      hn::BitCast(dd, op(d, hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+  const auto blocks = op(d, hn::BitCast(d, hn::InterleaveLower(dd, ab, ce)),
+                         hn::BitCast(d, hn::InterleaveUpper(dd, ab, ce)));
+  const Four four;
+  if constexpr (hn::MaxLanes(Floats()) == 16) {
+    const hn::Half<Floats> half;
+    const auto eight = op(half, hn::LowerHalf(half, blocks), hn::UpperHalf(half, blocks));
+    return op(four, hn::LowerHalf(four, eight), hn::UpperHalf(four, eight));
+  } else if constexpr (hn::MaxLanes(Floats()) == 8) {
+    return op(four, hn::LowerHalf(four, blocks), hn::UpperHalf(four, blocks));
+  } else {
+    return blocks;
+  }
+}
+// The operations: lambdas do not inherit an instruction set.
+struct TakeMin {
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::Min(a, b);
+  }
+};
+struct TakeMax {
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::Max(a, b);
+  }
+};
+struct TakeSum {
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::Add(a, b);
+  }
+};
+
 // Calls body(tag), where typename decltype(tag)::type is the type of the format's elements.
 template <class T>
 struct Element {
