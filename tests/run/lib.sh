@@ -5,10 +5,12 @@
 # and fuzzer runtimes come with clang-14 itself.
 KVLANE_BUILD_PACKAGES=(g++ cmake ninja-build ccache libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libboost-dev
   libboost-program-options-dev libeigen3-dev libhwy-dev libopenblas-pthread-dev
-  libboost-context-dev zlib1g-dev doctest-dev librapidcheck-dev)
+  libboost-context-dev zlib1g-dev doctest-dev librapidcheck-dev libibverbs-dev ibverbs-providers)
 KVLANE_TEST_PACKAGES=(git libsimgrid-dev python3-matplotlib python3-pandas)
 # Left out aloud where the distribution does not have them (any more); the stage that needs one is then skipped.
 KVLANE_OPTIONAL_PACKAGES=(clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev g++-11)
+# For tests/support/rdma_guest, which says so and is left out without them.
+KVLANE_GUEST_PACKAGES=(qemu-system-x86 busybox-static cpio zstd xz-utils kmod iproute2 ibverbs-providers)
 KVLANE_BENCH_PACKAGES=(libbenchmark-dev libsimgrid-dev libns3-dev)
 
 say() { printf 'kvlane: %s\n' "$*" >&2; }

@@ -27,7 +27,7 @@ if ((quick)); then
 else
   KVLANE_ALSO="${KVLANE_OPTIONAL_PACKAGES[*]}"
   need_packages test "${KVLANE_BUILD_PACKAGES[@]}" "${KVLANE_TEST_PACKAGES[@]}"
-  want_packages $KVLANE_ALSO
+  want_packages $KVLANE_ALSO "${KVLANE_GUEST_PACKAGES[@]}"
 fi
 say "packages: $((SECONDS - started)) s"
 
