@@ -49,7 +49,14 @@ struct BlockRun {
   bool operator==(const BlockRun&) const = default;
 };
 
-// What a receiver is told. `runs` is valid during the call only.
+// `rows` entries of a Message's index belong to this request.
+struct RowGroup {
+  RequestId request;
+  std::uint32_t rows = 0;
+  bool operator==(const RowGroup&) const = default;
+};
+
+// What a receiver is told. The spans are valid during the call only.
 struct Message {
   MessageKind kind = MessageKind::blocks_arrived;
   RequestId request;
@@ -58,6 +65,10 @@ struct Message {
   std::int64_t rows = 0;     // rows_wanted, rows_arrived: (row, kv head) pairs
   std::uint64_t cookie = 0;  // given back unchanged in the answer
   std::span<const BlockRun> runs{};
+  // rows_wanted, rows_arrived, in a world with memory: which rows. An entry is token of the layer x
+  // kv heads + kv head (sim/kv/kv_layout.h).
+  std::span<const RowGroup> groups{};
+  std::span<const std::uint32_t> index{};
 };
 
 // A contiguous piece of a registered region. One-sided operations use the same offset at both ends:
@@ -111,6 +122,7 @@ struct TransportLimits {
   Bytes max_inline{0};
   bool gpu_direct = true;
   bool lane_priority = true;
+  bool moves_bytes = false;  // a world with memory: fragments say where bytes lie, rows are named
 };
 
 class Transport {

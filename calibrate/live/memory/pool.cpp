@@ -116,6 +116,12 @@ std::byte* RegionTable::find(RegionId region, std::uint32_t epoch, std::int64_t 
   return pool_.data() + r.offset + offset;
 }
 
+bool RegionTable::is_exposed(RegionId region, std::uint32_t epoch) const {
+  const auto found = regions_.find(region);
+  return found != regions_.end() && found->second.state == RegionState::exposed &&
+         found->second.epoch == epoch;
+}
+
 std::byte* RegionTable::own(RegionId region, std::int64_t offset, std::int64_t length) {
   const auto found = regions_.find(region);
   KVLANE_CHECK(found != regions_.end() && offset >= 0 && length >= 0 &&

@@ -65,6 +65,7 @@ class RegionTable {
 
   // Null when the region is not exposed under this epoch or the piece is not inside.
   std::byte* find(RegionId region, std::uint32_t epoch, std::int64_t offset, std::int64_t length);
+  bool is_exposed(RegionId region, std::uint32_t epoch) const;
   // Our own access, in any state but free: a broken invariant when outside.
   std::byte* own(RegionId region, std::int64_t offset, std::int64_t length);
   std::span<std::byte> bytes_of(RegionId region);

@@ -1,0 +1,99 @@
+#include "calibrate/live/compute/work_calls.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "calibrate/live/compute/work_kernels.h"
+#include "calibrate/measure/kernel_calls.h"
+#include "sim/base/check.h"
+
+namespace kvlane::live {
+namespace {
+
+using calibrate::Call;
+using calibrate::NoRoom;
+
+// Whether every layer reads much that it uses once.
+bool reads_once(WorkKind kind) {
+  return kind == WorkKind::decode_qkv || kind == WorkKind::decode_ffn ||
+         kind == WorkKind::decode_attention || kind == WorkKind::select;
+}
+
+}  // namespace
+
+WorkCalls::WorkCalls(const CostModel& model, calibrate::Backend& backend, std::string gemm_dtype)
+    : model_(model), backend_(backend), gemm_dtype_(std::move(gemm_dtype)) {
+  const std::vector<LayerSpec>& layers = model.model().layers;
+  double weights = 0;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    const auto first = std::find(layers.begin(), layers.end(), layers[l]);
+    like_.push_back(static_cast<std::size_t>(first - layers.begin()));
+    weights = std::max(weights, static_cast<double>(layers[l].attention_parameters +
+                                                    layers[l].ffn_active_parameters));
+  }
+  const double bytes = weights / model.tp() * (gemm_dtype_ == "fp32" ? 4 : 2);
+  const auto room = static_cast<double>(backend.operands().values().size());
+  copies_ = static_cast<std::size_t>(
+      std::clamp(room / std::max(bytes, 1.0), 1.0, std::max(1.0, static_cast<double>(layers.size()))));
+}
+
+WorkCalls::Key WorkCalls::key_of(const Work& work) const {
+  const bool layered = work.layer.is_valid() && work.layer.index() < like_.size() &&
+                       work.kind != WorkKind::prefill_head && work.kind != WorkKind::decode_head;
+  const std::size_t layer = layered ? like_[work.layer.index()] : 0;
+  const std::size_t copy = layered && reads_once(work.kind) ? work.layer.index() % copies_ : 0;
+  return {work.kind,           layer,          copy,          work.batch,         work.new_tokens,
+          work.context_tokens, work.attended_rows, work.elements, work.kv_bits, work.partition,
+          work.selector_bytes, work.hashed};
+}
+
+// The values are read only: where they end, the next call reads them from the start.
+template <class Make>
+auto WorkCalls::with_values(Make make) {
+  try {
+    return make();
+  } catch (const NoRoom&) {
+    backend_.operands().reuse_values();
+    return make();
+  }
+}
+
+WorkCall WorkCalls::make(const Work& work) {
+  WorkCall made;
+  if (work.kind == WorkKind::select) {
+    if (work.batch == 0) return made;
+    SelectionChain chain = with_values(
+        [&] { return selection_chain(work, model_, backend_, gemm_dtype_); });
+    made.calls = std::move(chain.calls);
+    made.selection = chain.output;
+    return made;
+  }
+  for (const KernelStep& step : kernels_of(work, model_, gemm_dtype_)) {
+    for (std::int64_t i = 0; i < step.times; ++i) {
+      Call call = with_values([&] { return calibrate::kernel_call(step.shape, backend_); });
+      if (!call) {
+        throw std::runtime_error(fmt::format("{}: this device has no {} of {}", to_string(work.kind),
+                                             step.shape.kernel, shape_text(step.shape)));
+      }
+      made.calls.push_back(std::move(call));
+    }
+  }
+  return made;
+}
+
+std::shared_ptr<const WorkCall> WorkCalls::of(const Work& work) {
+  const Key key = key_of(work);
+  const auto known = kept_.find(key);
+  if (known != kept_.end()) return known->second;
+  auto made = std::make_shared<const WorkCall>(make(work));
+  kept_.emplace(key, made);
+  return made;
+}
+
+void WorkCalls::forget() {
+  kept_.clear();
+  backend_.operands().reset();
+}
+
+}  // namespace kvlane::live

@@ -1,0 +1,59 @@
+#pragma once
+// Pieces of work as calls with their operands, made once a shape and kept, in bounded memory:
+// weights and KV are synthetic values of one block, read by every call; results have room for
+// themselves until there is none left, and then all calls are made anew.
+//
+// Decode's weights and KV are read once a step and lie elsewhere in a real model for every layer,
+// so that they come from memory. As many copies of a layer's operands as the block holds stand for
+// the layers, one after the other.
+//
+// Used by one thread.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "calibrate/live/compute/selection_chain.h"
+#include "calibrate/measure/backend.h"
+#include "sim/gpu/cost_model.h"
+
+namespace kvlane::live {
+
+struct WorkCall {
+  std::vector<calibrate::Call> calls;
+  std::optional<SelectionOutput> selection;
+};
+
+class WorkCalls {
+ public:
+  // `model` and `backend` outlive this.
+  WorkCalls(const CostModel& model, calibrate::Backend& backend, std::string gemm_dtype);
+
+  // Throws NoRoom when its operands do not fit beside those of the calls that are kept.
+  std::shared_ptr<const WorkCall> of(const Work& work);
+  // Calls made so far must not run any more.
+  void forget();
+  std::size_t kept() const { return kept_.size(); }
+
+ private:
+  using Key = std::tuple<WorkKind, std::size_t, std::size_t, std::int64_t, std::int64_t,
+                         std::int64_t, std::int64_t, std::int64_t, std::int32_t, std::int32_t,
+                         std::int32_t, bool>;
+  Key key_of(const Work& work) const;
+  WorkCall make(const Work& work);
+  template <class Make>
+  auto with_values(Make make);
+
+  const CostModel& model_;
+  calibrate::Backend& backend_;
+  std::string gemm_dtype_;
+  std::vector<std::size_t> like_;  // by layer: the first one of equal shape
+  std::size_t copies_ = 1;
+  std::map<Key, std::shared_ptr<const WorkCall>> kept_;
+};
+
+}  // namespace kvlane::live

@@ -1,0 +1,2 @@
+# The suite that every wire must pass.
+kvlane_add_test(live_tcp LABEL live SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/tcp_test.cpp DEPENDS live)
