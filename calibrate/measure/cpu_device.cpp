@@ -1,20 +1,18 @@
 // The CPU as a device; and which device a word names.
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <string>
 
 #include "calibrate/measure/cpu_backend.h"
 #include "calibrate/measure/cpu_cache.h"
 #include "calibrate/measure/cpu_memory.h"
 #include "calibrate/measure/device.h"
+#include "calibrate/measure/host_memory.h"
 #include "calibrate/measure/kernel_calls.h"
 
 // Not in every cblas.h; OpenBLAS's own. "OpenBLAS 0.3.21 NO_LAPACKE ...".
@@ -34,30 +32,6 @@ std::string openblas_version() {
   const std::size_t name = config.find(' ');
   return config.substr(0, config.find(' ', name == std::string::npos ? name : name + 1));
 }
-
-// Whole pages, touched: no page fault is ever measured. Large ones where the system has them, as a
-// pool of KV would ask for.
-class HostMemory {
- public:
-  explicit HostMemory(std::size_t bytes) : bytes_((bytes + kPage - 1) / kPage * kPage) {
-    void* memory = std::aligned_alloc(kPage, bytes_);
-    if (memory == nullptr) throw std::bad_alloc();
-    memory_.reset(static_cast<std::byte*>(memory));
-    madvise(memory, bytes_, MADV_HUGEPAGE);
-    std::memset(memory, 0, bytes_);
-  }
-  std::byte* data() const { return memory_.get(); }
-  std::size_t bytes() const { return bytes_; }
-  Arena arena() const { return {data(), bytes_}; }
-
- private:
-  static constexpr std::size_t kPage = std::size_t{2} << 20;
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::size_t bytes_;
-  std::unique_ptr<std::byte, Free> memory_;
-};
 
 class CpuDevice final : public Device {
  public:

@@ -44,6 +44,8 @@ class Operands {
   // Fills `values` with values of [0.5, 2) of both signs, as bf16 and as fp32.
   Operands(Arena values, Arena results, Write write);
   void reset();
+  // Further calls read the same values as those before; their results stay.
+  void reuse_values() { values_.reset(); }
 
   // Each throws NoRoom. Values, never written.
   template <class T = std::uint16_t>

@@ -54,6 +54,7 @@ class CostModel {
   const GpuSpec& gpu() const { return gpu_; }
   const ModelSpec& model() const { return model_; }
   int tp() const { return tp_; }
+  bool windows_as_full() const { return windows_as_full_; }
   bool fp8_gemm() const { return model_.weight_bytes == 1 && gpu_.peak_fp8_flops > 0; }
   // What it was asked for so far. A model belongs to one run and one thread.
   KernelUsage& usage() const { return usage_; }

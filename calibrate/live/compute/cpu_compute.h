@@ -1,7 +1,7 @@
 #pragma once
-// The compute port by real kernels on CPU threads. A GPU of this process is two threads: one for its
-// two streams, which take turns kernel by kernel, one for its copies and gathers. "Device memory"
-// is another buffer of this process.
+// The compute port by real kernels on CPU threads. A GPU of this process is two threads: one for
+// its two streams, which take turns kernel by kernel, one for its copies and gathers. "Device
+// memory" is another buffer of this process.
 //
 // Synthetic: weights and KV are values of one block that all layers and GPUs share, a copy of a
 // layer's weights for as many layers as the block holds (work_calls.h); copies and gathers go
@@ -17,10 +17,10 @@
 namespace kvlane::live {
 
 struct CpuComputeOptions {
-  int threads = 1;                 // of a GPU's kernels
-  std::vector<int> processors;     // where all threads of this run; empty: anywhere
-  std::int64_t value_bytes = 0;    // of weights and KV; 0: an eighth of the memory, 1.5 GiB at most
-  std::int64_t result_bytes = 0;   // of a GPU's results; 0: half of that
+  int threads = 1;                // of a GPU's kernels
+  std::vector<int> processors;    // where all threads of this run; empty: anywhere
+  std::int64_t value_bytes = 0;   // of weights and KV; 0: an eighth of the memory, 1.5 GiB at most
+  std::int64_t result_bytes = 0;  // of a GPU's results; 0: half of that
   std::int64_t copied_bytes = 64 << 20;  // of each buffer that copies and gathers use
 };
 

@@ -122,10 +122,10 @@ SelectionChain selection_chain(const Work& work, const CostModel& model, Backend
   s.tokens = static_cast<int>(std::max<std::int64_t>(work.context_tokens / work.batch, 1));
   s.chosen = std::max(s.tokens / 5, 1);
   SelectionChain chain;
-  const float* scores =
-      work.hashed ? hata(chain, s, backend)
-                  : infinigen(chain, s, std::clamp(work.selector_bytes / 2, 1, s.width),
-                              model.model().hidden, gemm_dtype, backend);
+  const float* scores = work.hashed
+                            ? hata(chain, s, backend)
+                            : infinigen(chain, s, std::clamp(work.selector_bytes / 2, 1, s.width),
+                                        model.model().hidden, gemm_dtype, backend);
   Operands& operands = backend.operands();
   kernels::TopK topk;
   topk.rows = s.sequences * s.kv_heads;
@@ -151,8 +151,8 @@ SelectionChain selection_chain(const Work& work, const CostModel& model, Backend
   split.split = operands.out<std::int32_t>(s.rows() * s.chosen);
   split.local_count = operands.out<std::int32_t>(s.rows());
   add(chain, backend.index_split(split));
-  chain.output = {s.sequences,  s.kv_heads,   s.tokens,         s.chosen,
-                  split.index,  split.split,  split.local_count};
+  chain.output = {s.sequences, s.kv_heads,  s.tokens,         s.chosen,
+                  split.index, split.split, split.local_count};
   return chain;
 }
 

@@ -16,8 +16,8 @@ namespace kvlane::live {
 // Where a chain leaves its answer, in the device's memory.
 struct SelectionOutput {
   std::int64_t sequences = 0, kv_heads = 0;
-  std::int64_t kv_tokens = 0;  // of a sequence
-  std::int64_t chosen = 0;     // rows a (sequence, kv head)
+  std::int64_t kv_tokens = 0;                 // of a sequence
+  std::int64_t chosen = 0;                    // rows a (sequence, kv head)
   const std::int32_t* index = nullptr;        // [sequences][kv_heads][chosen], ascending
   const std::int32_t* split = nullptr;        // likewise: local ones first, then remote ones
   const std::int32_t* local_count = nullptr;  // [sequences][kv_heads]

@@ -34,8 +34,8 @@ WorkCalls::WorkCalls(const CostModel& model, calibrate::Backend& backend, std::s
   }
   const double bytes = weights / model.tp() * (gemm_dtype_ == "fp32" ? 4 : 2);
   const auto room = static_cast<double>(backend.operands().values().size());
-  copies_ = static_cast<std::size_t>(
-      std::clamp(room / std::max(bytes, 1.0), 1.0, std::max(1.0, static_cast<double>(layers.size()))));
+  copies_ = static_cast<std::size_t>(std::clamp(room / std::max(bytes, 1.0), 1.0,
+                                                std::max(1.0, static_cast<double>(layers.size()))));
 }
 
 WorkCalls::Key WorkCalls::key_of(const Work& work) const {
@@ -43,9 +43,18 @@ WorkCalls::Key WorkCalls::key_of(const Work& work) const {
                        work.kind != WorkKind::prefill_head && work.kind != WorkKind::decode_head;
   const std::size_t layer = layered ? like_[work.layer.index()] : 0;
   const std::size_t copy = layered && reads_once(work.kind) ? work.layer.index() % copies_ : 0;
-  return {work.kind,           layer,          copy,          work.batch,         work.new_tokens,
-          work.context_tokens, work.attended_rows, work.elements, work.kv_bits, work.partition,
-          work.selector_bytes, work.hashed};
+  return {work.kind,
+          layer,
+          copy,
+          work.batch,
+          work.new_tokens,
+          work.context_tokens,
+          work.attended_rows,
+          work.elements,
+          work.kv_bits,
+          work.partition,
+          work.selector_bytes,
+          work.hashed};
 }
 
 // The values are read only: where they end, the next call reads them from the start.
@@ -63,8 +72,8 @@ WorkCall WorkCalls::make(const Work& work) {
   WorkCall made;
   if (work.kind == WorkKind::select) {
     if (work.batch == 0) return made;
-    SelectionChain chain = with_values(
-        [&] { return selection_chain(work, model_, backend_, gemm_dtype_); });
+    SelectionChain chain =
+        with_values([&] { return selection_chain(work, model_, backend_, gemm_dtype_); });
     made.calls = std::move(chain.calls);
     made.selection = chain.output;
     return made;
@@ -73,8 +82,9 @@ WorkCall WorkCalls::make(const Work& work) {
     for (std::int64_t i = 0; i < step.times; ++i) {
       Call call = with_values([&] { return calibrate::kernel_call(step.shape, backend_); });
       if (!call) {
-        throw std::runtime_error(fmt::format("{}: this device has no {} of {}", to_string(work.kind),
-                                             step.shape.kernel, shape_text(step.shape)));
+        throw std::runtime_error(fmt::format("{}: this device has no {} of {}",
+                                             to_string(work.kind), step.shape.kernel,
+                                             shape_text(step.shape)));
       }
       made.calls.push_back(std::move(call));
     }

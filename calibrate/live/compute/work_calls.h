@@ -40,9 +40,9 @@ class WorkCalls {
   std::size_t kept() const { return kept_.size(); }
 
  private:
-  using Key = std::tuple<WorkKind, std::size_t, std::size_t, std::int64_t, std::int64_t,
-                         std::int64_t, std::int64_t, std::int64_t, std::int32_t, std::int32_t,
-                         std::int32_t, bool>;
+  using Key =
+      std::tuple<WorkKind, std::size_t, std::size_t, std::int64_t, std::int64_t, std::int64_t,
+                 std::int64_t, std::int64_t, std::int32_t, std::int32_t, std::int32_t, bool>;
   Key key_of(const Work& work) const;
   WorkCall make(const Work& work);
   template <class Make>

@@ -229,8 +229,8 @@ class Cut {
     constexpr std::int64_t kChannels = 128;
     const std::int64_t elements = divide_up(work_.elements, tp_);
     if (elements == 0) return;
-    add("hack_append", {1, divide_up(elements, 2 * kChannels), 1, kChannels, work_.kv_bits,
-                        work_.partition});
+    add("hack_append",
+        {1, divide_up(elements, 2 * kChannels), 1, kChannels, work_.kv_bits, work_.partition});
   }
 
   // Reads the packed values and writes 16 bits each; an `add` moves 6 bytes an element.

@@ -32,8 +32,8 @@ void pin(const std::vector<int>& processors) {
   CPU_ZERO(&set);
   for (const int processor : processors) {
     if (processor < 0 || processor >= CPU_SETSIZE) {
-      throw std::runtime_error(fmt::format("processor {} to compute on; expected 0 to {}",
-                                           processor, CPU_SETSIZE - 1));
+      throw std::runtime_error(
+          fmt::format("processor {} to compute on; expected 0 to {}", processor, CPU_SETSIZE - 1));
     }
     CPU_SET(static_cast<std::size_t>(processor), &set);
   }
