@@ -122,7 +122,6 @@ struct TransportLimits {
   Bytes max_inline{0};
   bool gpu_direct = true;
   bool lane_priority = true;
-  bool moves_bytes = false;  // a world with memory: fragments say where bytes lie, rows are named
 };
 
 class Transport {

@@ -84,6 +84,7 @@ Deployment::Deployment(const Scenario& scenario, Workload& workload,
   const Selector selector = strategy.selection.value_or(scenario.selection.method);
   environment_.settings = settings_of(scenario, strategy, selector, *workload.requests()[0].layout,
                                       options.free_gather);
+  environment_.moves_bytes = world.moves_bytes();
   plan_requests(scenario, workload, strategy);
   router_ = std::make_unique<Router>(environment_, world);
   build_instances(scenario, world, strategy.policy == PolicyKind::colocated);
@@ -119,6 +120,12 @@ void Deployment::plan_requests(const Scenario& scenario, Workload& workload,
             Bytes(plan.demand->selected(l, 0) * layout.layer(l).row_bytes));
       }
     }
+    std::int64_t end = plan.transfer.wire_bytes(layout.total_bytes()).count();
+    for (const Bytes bytes : plan.transfer.metadata) {
+      plan.metadata_offset.push_back(end);
+      end += bytes.count();
+    }
+    plan.region_bytes = end;
     if (selective) plan.transfer.order = &workload.order(options.order, selector, i);
     environment_.requests.push_back(std::move(plan));
   }
@@ -130,19 +137,24 @@ void Deployment::build_instances(const Scenario& scenario, World& world, bool co
   for (const World::Instance& instance : world.instances()) {
     const bool is_prefill = scenario.instances[instance.group].role == Role::prefill;
     if (is_prefill) {
-      prefills_.push_back(std::make_unique<PrefillInstance>(environment_, instance.endpoint,
-                                                            instance.workers, *router_));
-      prefill_list.push_back({instance.endpoint, prefills_.back().get()});
+      if (instance.here) {
+        prefills_.push_back(std::make_unique<PrefillInstance>(environment_, instance.endpoint,
+                                                              instance.workers, *router_));
+      }
+      prefill_list.push_back({instance.endpoint, instance.workers.size(),
+                              instance.here ? prefills_.back().get() : nullptr});
     }
     if (is_prefill != colocated) continue;
     const EndpointId endpoint = colocated ? EndpointId() : instance.endpoint;
     std::vector<DecodeInstance*> workers;
     for (const Worker& worker : instance.workers) {
+      decode_list.push_back({endpoint, worker.gpus.front(), nullptr});
+      if (!instance.here) continue;
       decodes_.push_back(std::make_unique<DecodeInstance>(environment_, endpoint, worker));
-      decode_list.push_back({endpoint, decodes_.back().get()});
+      decode_list.back().instance = decodes_.back().get();
       workers.push_back(decodes_.back().get());
     }
-    if (!colocated) {
+    if (!colocated && instance.here) {
       endpoints_.push_back(std::make_unique<DecodeEndpoint>(std::move(workers)));
       world.transport().set_handler(endpoint, endpoints_.back().get());
     }

@@ -37,6 +37,7 @@ class Deployment {
   const std::vector<RequestPlan>& requests() const { return environment_.requests; }
   // Where the router has sent a request; from start() on.
   EndpointId prefill_of(RequestId request) const { return router_->prefill_of(request); }
+  Router& router() { return *router_; }
 
  private:
   void plan_requests(const Scenario& scenario, Workload& workload, const StrategyOptions& strategy);

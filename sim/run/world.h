@@ -29,11 +29,14 @@ class World : public PortRates {
     std::string name;
     EndpointId endpoint;
     std::vector<Worker> workers;
+    bool here = true;  // else in another process
   };
   virtual EventLoop& loop() = 0;
   virtual Transport& transport() = 0;
   virtual Compute& compute() = 0;
   virtual const std::vector<Instance>& instances() const = 0;
+  // A world with memory: transfers say where their bytes lie, and rows are named.
+  virtual bool moves_bytes() const { return false; }
 };
 
 using KernelTables = std::map<std::string, std::shared_ptr<const KernelTable>>;  // by GPU name

@@ -25,7 +25,6 @@ void DecodeInstance::expect(RequestId request, EndpointId prefill) {
     }
   }
   sequences_[request.index()] = std::move(sequence);
-  ++expected_;
 }
 
 void DecodeInstance::join(RequestId request) {
@@ -79,7 +78,7 @@ void DecodeInstance::signal_idle() {
     spec.message.request = sequence->plan.id;
     spec.message.iteration = static_cast<std::int32_t>(sequence->step);
     spec.message.runs = sequence->fetched_whole;
-    env_.transport.post(spec, {[](void*, std::uint64_t) {}, nullptr, 0});
+    env_.transport.post(spec, kNoCompletion);
     sequence->fetched_whole.clear();
   }
 }
@@ -200,7 +199,7 @@ void DecodeInstance::finish_iteration() {
       spec.gpu = gpu;
       spec.bytes = running_.front()->plan.transfer.wire_bytes(Bytes(bytes / ranks));
       spec.iteration = iteration_;
-      env_.compute.copy(spec, {[](void*, std::uint64_t) {}, nullptr, 0});
+      env_.compute.copy(spec, kNoCompletion);
     }
   }
   std::vector<Sequence*> still;
@@ -222,7 +221,6 @@ void DecodeInstance::finish_iteration() {
     if (sequence->tokens < sequence->plan.output_tokens) {
       still.push_back(sequence);
     } else {
-      --expected_;
       if (sequence->source.is_valid()) {
         TransferSpec spec;
         spec.op = TransferOp::send;
@@ -233,7 +231,7 @@ void DecodeInstance::finish_iteration() {
         spec.request = id;
         spec.message.kind = MessageKind::release;
         spec.message.request = id;
-        env_.transport.post(spec, {[](void*, std::uint64_t) {}, nullptr, 0});
+        env_.transport.post(spec, kNoCompletion);
       }
     }
   }

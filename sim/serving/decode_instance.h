@@ -23,7 +23,6 @@ class DecodeInstance final : public MessageHandler {
   void expect(RequestId request, EndpointId prefill);
   void join(RequestId request);
   bool expects(RequestId request) const { return sequences_[request.index()] != nullptr; }
-  std::size_t load() const { return expected_; }
   GpuId gpu() const { return worker_.gpus.front(); }
 
   void on_message(EndpointId from, const Message& message) override;
@@ -44,7 +43,9 @@ class DecodeInstance final : public MessageHandler {
   void arrived(Sequence& sequence, std::span<const BlockRun> runs, LayerId metadata_of);
   void tell_policy(Sequence& sequence, const PolicyEvent& event);
   void split(LayerLoad& load);
-  std::int64_t remote_rows(Sequence& sequence, std::size_t layer);
+  // Their names are appended to `index` unless it is null.
+  std::int64_t remote_rows(Sequence& sequence, std::size_t layer,
+                           std::vector<std::uint32_t>* index);
   void signal_idle();
   bool layer_selects(std::size_t layer) const;
   void post_copy(CopyDirection direction, Bytes bytes, std::size_t layer, WaitGroup& group);
@@ -61,7 +62,6 @@ class DecodeInstance final : public MessageHandler {
   std::vector<std::unique_ptr<LayerLoad>> loads_;     // [layer], of the current iteration
   std::vector<Fetch*> fetches_;                       // by cookie, null when free
   Signal wake_;
-  std::size_t expected_ = 0;
   std::int32_t iteration_ = 0;
 };
 

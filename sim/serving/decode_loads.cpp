@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/base/check.h"
+#include "sim/kv/row_order.h"
 #include "sim/serving/decode_state.h"
 
 namespace kvlane {
@@ -25,15 +26,27 @@ void DecodeInstance::post_copy(CopyDirection direction, Bytes bytes, std::size_t
 
 // The selected rows of this layer and step that are not here, over the kv heads; the ones that will
 // be kept are entered in the mask, since they arrive before any later split looks at it.
-std::int64_t DecodeInstance::remote_rows(Sequence& sequence, std::size_t l) {
+std::int64_t DecodeInstance::remote_rows(Sequence& sequence, std::size_t l,
+                                         std::vector<std::uint32_t>* index) {
   KvMask& mask = sequence.mask;
   if (mask.layer_local(l)) return 0;
   const Demand& demand = *sequence.plan.demand;
+  const KvLayout& layout = *sequence.plan.transfer.layout;
+  const LayerLayout& layer = layout.layer(l);
+  const auto name = [&](std::int64_t block, std::int64_t first, std::int64_t count) {
+    if (index == nullptr) return;
+    const std::int64_t before = (layout.block_offset(l, block) - layer.offset) / layer.row_bytes;
+    const std::int64_t rows = layout.block_rows(l, block);
+    for (std::int64_t k = first; k < first + count; ++k) {
+      index->push_back(static_cast<std::uint32_t>(before + row_in_block(rows, k)));
+    }
+  };
   std::int64_t remote = 0;
   if (sequence.plan.transfer.options->keep_fetched) {
     for (const BlockCount& fresh : demand.first_selected(l, sequence.step)) {
       if (mask.is_local(l, fresh.block)) continue;
       remote += fresh.rows;
+      name(fresh.block, mask.fetched_rows(l, fresh.block), fresh.rows);
       if (mask.add_fetched_rows(l, fresh.block, fresh.rows)) {
         sequence.fetched_whole.push_back({static_cast<std::uint32_t>(l), fresh.block, 1});
       }
@@ -41,9 +54,10 @@ std::int64_t DecodeInstance::remote_rows(Sequence& sequence, std::size_t l) {
     return remote;
   }
   const std::span<const std::uint32_t> counts = demand.counts(l, sequence.step);
-  const LayerLayout& layer = sequence.plan.transfer.layout->layer(l);
   for (std::int64_t b = layer.first_block; b < layer.first_block + layer.block_count; ++b) {
-    if (!mask.is_local(l, b)) remote += counts[static_cast<std::size_t>(b)];
+    if (mask.is_local(l, b)) continue;
+    remote += counts[static_cast<std::size_t>(b)];
+    name(b, 0, counts[static_cast<std::size_t>(b)]);
   }
   return remote;
 }
@@ -56,6 +70,7 @@ void DecodeInstance::split(LayerLoad& load) {
   load.remote.assign(sources_.size(), 0);
   load.remote_sequences.assign(sources_.size(), 0);
   load.remote_first.assign(sources_.size(), RequestId());
+  load.rows.assign(env_.moves_bytes ? sources_.size() : 0, {});
   for (Sequence* sequence : running_) {
     const LayerLayout& layer = sequence->plan.transfer.layout->layer(l);
     if (sequence->plan.demand == nullptr || !sequence->plan.demand->selects(l)) {
@@ -68,15 +83,20 @@ void DecodeInstance::split(LayerLoad& load) {
     }
     const Demand& demand = *sequence->plan.demand;
     const std::int64_t attended = demand.attended(l, sequence->step);
-    const std::int64_t remote = remote_rows(*sequence, l);
+    const auto at = static_cast<std::size_t>(
+        std::find(sources_.begin(), sources_.end(), sequence->source) - sources_.begin());
+    LayerLoad::Rows* named = at < load.rows.size() ? &load.rows[at] : nullptr;
+    const std::int64_t remote =
+        remote_rows(*sequence, l, named != nullptr ? &named->index : nullptr);
     load.attended += attended;
     load.local_rows += attended - remote;
     sequence->selected_rows += demand.selected(l, sequence->step);
     sequence->remote_selected += remote;
     if (remote > 0) {
-      const auto at = static_cast<std::size_t>(
-          std::find(sources_.begin(), sources_.end(), sequence->source) - sources_.begin());
       load.remote[at] += remote;
+      if (named != nullptr) {
+        named->groups.push_back({sequence->plan.id, static_cast<std::uint32_t>(remote)});
+      }
       ++load.remote_sequences[at];
       if (!load.remote_first[at].is_valid()) load.remote_first[at] = sequence->plan.id;
     }
@@ -124,6 +144,9 @@ Task DecodeInstance::fetch_remote(TaskScope&, LayerLoad& load, std::size_t at) {
   spec.peer = source;
   spec.local_gpu = gpu();
   spec.remote_gpu = gpu();
+  // The task outlives the iteration's use of `load`: what is named stays with it.
+  LayerLoad::Rows named;
+  if (at < load.rows.size()) named = std::move(load.rows[at]);
   if (options.on_demand_via == OnDemandVia::send) {
     Fetch fetch(env_.loop);
     const auto slot = static_cast<std::size_t>(
@@ -140,10 +163,9 @@ Task DecodeInstance::fetch_remote(TaskScope&, LayerLoad& load, std::size_t at) {
     spec.message.iteration = iteration_;
     spec.message.rows = rows;
     spec.message.cookie = (static_cast<std::uint64_t>(load.remote_sequences[at]) << 32U) | slot;
-    env_.transport.post(spec, {[](void*, std::uint64_t status) {
-                                 KVLANE_CHECK(status == 0, "sending an index failed");
-                               },
-                               nullptr, 0});
+    spec.message.groups = named.groups;
+    spec.message.index = named.index;
+    env_.transport.post(spec, kNoCompletion);
     co_await fetch.arrived;
     fetches_[slot] = nullptr;
   } else {
@@ -154,6 +176,14 @@ Task DecodeInstance::fetch_remote(TaskScope&, LayerLoad& load, std::size_t at) {
     spec.bytes = bytes;
     spec.segments = rows;
     spec.targets = rows;
+    std::vector<Fragment> pieces;
+    std::span<const std::uint32_t> left = named.index;
+    for (const RowGroup& group : named.groups) {
+      append_row_fragments(env_.request(group.request), l, left.first(group.rows), pieces);
+      left = left.subspan(group.rows);
+    }
+    if (!pieces.empty()) spec.bytes = bytes_of(pieces);
+    spec.fragments = pieces;
     co_await Completion{[&](Callback done) { env_.transport.post(spec, done); }};
   }
   if (env_.settings.gpu_direct) {
@@ -166,7 +196,7 @@ Task DecodeInstance::fetch_remote(TaskScope&, LayerLoad& load, std::size_t at) {
         back.bytes = Bytes(bytes.count() / ranks_of(*transfer.layout, l, worker_));
         back.layer = LayerId(l);
         back.iteration = iteration_;
-        env_.compute.copy(back, {[](void*, std::uint64_t) {}, nullptr, 0});
+        env_.compute.copy(back, kNoCompletion);
       }
     }
   } else {
@@ -188,6 +218,7 @@ Task DecodeInstance::iterate_layer_load(TaskScope& scope, LayerLoad& load) {
     remote_only.remote = load.remote;
     remote_only.remote_sequences = load.remote_sequences;
     remote_only.remote_first = load.remote_first;
+    remote_only.rows = std::move(load.rows);
     for (std::size_t at = 0; at < sources_.size(); ++at) {
       if (load.remote[at] == 0) continue;
       remote_only.ready.add();

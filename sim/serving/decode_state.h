@@ -31,6 +31,12 @@ struct DecodeInstance::LayerLoad {
   std::vector<std::int64_t> remote;  // rows by source
   std::vector<std::int64_t> remote_sequences;
   std::vector<RequestId> remote_first;  // a request of each source, names the worker in messages
+  // In a world with memory: which rows, by source.
+  struct Rows {
+    std::vector<RowGroup> groups;
+    std::vector<std::uint32_t> index;
+  };
+  std::vector<Rows> rows;
   WaitGroup ready;
 };
 

@@ -21,6 +21,9 @@ namespace kvlane {
 inline constexpr std::int64_t kControlBytes = 64;
 inline constexpr std::int64_t kIndexEntryBytes = 4;
 
+// Of what nobody waits for. A failure is the world's to tell: it ends the run.
+inline constexpr Callback kNoCompletion{[](void*, std::uint64_t) {}, nullptr, 0};
+
 // One request, as every part of the serving side sees it.
 struct RequestPlan {
   RequestId id;
@@ -30,7 +33,19 @@ struct RequestPlan {
   const Demand* demand = nullptr;  // null: dense attention, nothing selects
   TransferPlan transfer;           // layout, options, order, wire ratio, cached prefix
   RegionId region;                 // of its KV, the same number at both sides
+  // In that region behind the KV: each layer's selection metadata, and where it all ends.
+  std::vector<std::int64_t> metadata_offset;
+  std::int64_t region_bytes = 0;
 };
+
+// Where the rows that a message names lie in the region of `plan`. Entries: sim/port/transport.h.
+void append_row_fragments(const RequestPlan& plan, std::size_t layer,
+                          std::span<const std::uint32_t> index, std::vector<Fragment>& fragments);
+// Bytes of the pieces together.
+Bytes bytes_of(std::span<const Fragment> fragments);
+// Where blocks lie.
+void append_block_fragments(const RequestPlan& plan, std::span<const BlockRun> runs,
+                            std::vector<Fragment>& fragments);
 
 // Serving options that are the run's, not the strategy's, with defaults resolved.
 struct ServingSettings {
@@ -70,6 +85,7 @@ struct Environment {
   ServingSettings settings;
   std::vector<RequestPlan> requests;  // by RequestId
   PolicyFactory policy = plain_policy;
+  bool moves_bytes = false;  // fragments say where bytes lie, rows are named
 
   const RequestPlan& request(RequestId id) const { return requests[id.index()]; }
   void mark(TraceKind kind, RequestId request, std::int32_t iteration = -1, LayerId layer = {},

@@ -225,6 +225,7 @@ void PrefillInstance::write(Job& job, const WriteBlocks& action) {
   write.bytes = action.bytes;
   write.runs = action.runs;
   write.fragments.clear();
+  append_block_fragments(plan, write.runs, write.fragments);
   Bytes mask{0};  // one byte a (layer, token)
   for (const BlockRun& run : write.runs) {
     if (run.count == 0) continue;
@@ -233,9 +234,6 @@ void PrefillInstance::write(Job& job, const WriteBlocks& action) {
     const std::int64_t last = run.first + run.count - 1;
     const std::int64_t length =
         layout.block_offset(run.layer, last) + layout.block_bytes(run.layer, last).count() - begin;
-    // A payload of another width is laid out in proportion; fragments add up to the bytes sent.
-    write.fragments.push_back({plan.region, plan.transfer.wire_bytes(Bytes(begin)).count(),
-                               plan.transfer.wire_bytes(run).count()});
     const LayerLayout& layer = layout.layer(run.layer);
     // A recurrent state has no rows to mask.
     if (layer.row_bytes > 0) mask += Bytes(length / (layer.kv_heads * layer.row_bytes));
@@ -266,7 +264,7 @@ void PrefillInstance::write(Job& job, const WriteBlocks& action) {
   env_.transport.post(spec,
                       {[](void* context, std::uint64_t status) {
                          auto& done = *static_cast<Job::Write*>(context);
-                         KVLANE_CHECK(status == 0, "a write failed");
+                         if (status != 0) return;  // the world ends the run and says why
                          Job& owner = *done.job;
                          owner.free_writes.push_back(&done);
                          done.instance->tell_policy(owner, WriteCompleted{done.lane, done.bytes});
@@ -286,15 +284,16 @@ void PrefillInstance::write(Job& job, const WriteMetadata& action) {
   spec.local_memory = env_.settings.gpu_direct ? MemoryKind::gpu : MemoryKind::host;
   spec.remote_memory = env_.settings.gpu_direct ? MemoryKind::gpu : MemoryKind::host;
   spec.bytes = action.bytes;
+  const RequestPlan& plan = env_.request(job.request);
+  const Fragment piece{plan.region, plan.metadata_offset[action.layer.index()],
+                       action.bytes.count()};
+  spec.fragments = {&piece, 1};
   spec.metadata = true;
   spec.request = job.request;
   spec.message.kind = MessageKind::blocks_arrived;
   spec.message.request = job.request;
   spec.message.layer = action.layer;
-  env_.transport.post(spec, {[](void*, std::uint64_t status) {
-                               KVLANE_CHECK(status == 0, "a metadata write failed");
-                             },
-                             nullptr, 0});
+  env_.transport.post(spec, kNoCompletion);
 }
 
 Task PrefillInstance::announce(TaskScope&, Job& job, bool wait_for_all) {
@@ -313,11 +312,16 @@ Task PrefillInstance::announce(TaskScope&, Job& job, bool wait_for_all) {
   spec.message.kind = MessageKind::prefill_done;
   spec.message.request = job.request;
   spec.message.cookie = wait_for_all ? 1 : 0;
-  env_.transport.post(spec, {[](void*, std::uint64_t) {}, nullptr, 0});
+  env_.transport.post(spec, kNoCompletion);
 }
 
 // Step 5 of a decode iteration, at this side: the wanted rows are gathered in host memory and sent.
 Task PrefillInstance::answer(TaskScope&, EndpointId decode, Message wanted) {
+  // What the message points to is gone at the first suspension.
+  std::vector<RowGroup> groups(wanted.groups.begin(), wanted.groups.end());
+  std::vector<std::uint32_t> index(wanted.index.begin(), wanted.index.end());
+  wanted.groups = groups;
+  wanted.index = index;
   const Job* job = jobs_[wanted.request.index()].get();
   KVLANE_CHECK(job != nullptr, "rows wanted of request {}", wanted.request.value());
   const RequestPlan& plan = env_.request(job->request);
@@ -341,14 +345,21 @@ Task PrefillInstance::answer(TaskScope&, EndpointId decode, Message wanted) {
   spec.remote_memory = env_.settings.gpu_direct ? MemoryKind::gpu : MemoryKind::host;
   spec.remote_gpu = job->decode_gpu;
   spec.bytes = bytes;
+  std::vector<Fragment> pieces;
+  std::span<const std::uint32_t> left = index;
+  for (const RowGroup& group : groups) {
+    append_row_fragments(env_.request(group.request), wanted.layer.index(), left.first(group.rows),
+                         pieces);
+    left = left.subspan(group.rows);
+  }
+  if (!pieces.empty()) spec.bytes = bytes_of(pieces);
+  spec.fragments = pieces;
   // One contiguous run a (sequence, kv head) row: `cookie`'s upper half counts the sequences.
   spec.segments = static_cast<std::int64_t>(wanted.cookie >> 32U) * layer.kv_heads;
   spec.targets = spec.segments;
   spec.message = wanted;
   spec.message.kind = MessageKind::rows_arrived;
-  env_.transport.post(
-      spec, {[](void*, std::uint64_t status) { KVLANE_CHECK(status == 0, "sending rows failed"); },
-             nullptr, 0});
+  env_.transport.post(spec, kNoCompletion);
 }
 
 void PrefillInstance::on_message(EndpointId from, const Message& message) {

@@ -11,7 +11,8 @@ void Router::set_instances(std::vector<Prefill> prefill, std::vector<Decode> dec
   colocated_ = colocated;
   places_.resize(env_.requests.size());
   queues_.clear();
-  for (const Prefill& p : prefill_) queues_.emplace_back(p.instance->worker_count());
+  for (const Prefill& p : prefill_) queues_.emplace_back(p.workers);
+  sent_to_.assign(decode_.size(), 0);
 }
 
 void Router::dispatch(RequestId request) {
@@ -35,17 +36,22 @@ void Router::dispatch(RequestId request) {
     place.decode += place.worker;
   } else {
     for (std::size_t d = 1; d < decode_.size(); ++d) {
-      if (decode_[d].instance->load() < decode_[place.decode].instance->load()) place.decode = d;
+      if (sent_to_[d] < sent_to_[place.decode]) place.decode = d;
     }
   }
-  env_.mark(TraceKind::arrived, request);
+  ++sent_to_[place.decode];
   queues_[place.prefill][place.worker].push_back(request);
   mark_head(place.prefill, place.worker);
   const Prefill& prefill = prefill_[place.prefill];
   const Decode& decode = decode_[place.decode];
-  decode.instance->expect(request, colocated_ ? EndpointId() : prefill.endpoint);
-  prefill.instance->submit(place.worker, request, colocated_ ? EndpointId() : decode.endpoint,
-                           decode.instance->gpu());
+  if (decode.instance != nullptr) {
+    decode.instance->expect(request, colocated_ ? EndpointId() : prefill.endpoint);
+  }
+  if (prefill.instance != nullptr) {
+    env_.mark(TraceKind::arrived, request);
+    prefill.instance->submit(place.worker, request, colocated_ ? EndpointId() : decode.endpoint,
+                             decode.gpu);
+  }
 }
 
 EndpointId Router::prefill_of(RequestId request) const {
@@ -87,12 +93,17 @@ Bandwidth Router::prefill_starts(RequestId request) {
 }
 
 void Router::prefill_ended(RequestId request) {
+  prefill_ended_elsewhere(request);
+  if (colocated_) decode_[places_[request.index()].decode].instance->join(request);
+  if (told_) told_(request);
+}
+
+void Router::prefill_ended_elsewhere(RequestId request) {
   Place& place = places_[request.index()];
   place.in_flight = false;
   auto& queue = queues_[place.prefill][place.worker];
   queue.erase(queue.begin());
   mark_head(place.prefill, place.worker);
-  if (colocated_) decode_[place.decode].instance->join(request);
 }
 
 }  // namespace kvlane

@@ -2,6 +2,7 @@
 // Sends each request to the prefill worker and the decode instance with the least to do (ties: the
 // lower number), and tells a starting prefill what bandwidth it may count on.
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,12 +21,15 @@ struct PortRates {
 
 class Router final : public PrefillListener {
  public:
+  // Instances of another process have a place here and no object; its router decides alike.
   struct Prefill {
     EndpointId endpoint;
+    std::size_t workers = 0;
     PrefillInstance* instance = nullptr;
   };
   struct Decode {
     EndpointId endpoint;  // invalid: colocated with the prefill worker of the same index
+    GpuId gpu;
     DecodeInstance* instance = nullptr;
   };
 
@@ -39,6 +43,10 @@ class Router final : public PrefillListener {
 
   Bandwidth prefill_starts(RequestId request) override;
   void prefill_ended(RequestId request) override;
+  // Likewise, of a request whose prefill another process has computed.
+  void prefill_ended_elsewhere(RequestId request);
+  // Told after each prefill that was computed here.
+  void on_prefill_ended(std::function<void(RequestId)> told) { told_ = std::move(told); }
 
  private:
   struct Place {
@@ -51,8 +59,10 @@ class Router final : public PrefillListener {
 
   Environment& env_;
   const PortRates& rates_;
+  std::function<void(RequestId)> told_;
   std::vector<Prefill> prefill_;
   std::vector<Decode> decode_;
+  std::vector<std::size_t> sent_to_;  // by decode: requests so far
   bool colocated_ = false;
   std::vector<Place> places_;                                // by RequestId
   std::vector<std::vector<std::vector<RequestId>>> queues_;  // [prefill][worker], in order

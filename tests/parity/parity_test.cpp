@@ -144,9 +144,8 @@ TEST_CASE("parity: every strategy decides the same in both worlds") {
     // Memory stands where the router has put the request; the KV is at its prefill instance.
     const EndpointId decode(3);
     for (const RequestPlan& plan : live.requests()) {
-      const Bytes bytes = plan.transfer.wire_bytes(plan.transfer.layout->total_bytes());
       // A slack byte: layers of another width are rounded up one by one.
-      sockets.register_region(live.prefill_of(plan.id), plan.region, bytes + Bytes(1));
+      sockets.register_region(live.prefill_of(plan.id), plan.region, Bytes(plan.region_bytes + 1));
     }
     live_world.loop().run();
     live.rethrow();
@@ -172,6 +171,7 @@ TEST_CASE("parity: every strategy decides the same in both worlds") {
         for (const RecordedEvent& e : record->events) {
           for (const PolicyAction& action : e.actions) {
             if (const auto* w = std::get_if<WriteBlocks>(&action)) whole += w->bytes.count();
+            if (const auto* w = std::get_if<WriteMetadata>(&action)) whole += w->bytes.count();
           }
         }
       }

@@ -15,9 +15,12 @@ bool is_mapped(const Gid& gid) { return std::equal(kMapped.begin(), kMapped.end(
 
 const char* type_text(GidType type) {
   switch (type) {
-    case GidType::ib: return "IB";
-    case GidType::roce_v1: return "RoCE v1";
-    case GidType::roce_v2: return "RoCE v2";
+    case GidType::ib:
+      return "IB";
+    case GidType::roce_v1:
+      return "RoCE v1";
+    case GidType::roce_v2:
+      return "RoCE v2";
   }
   return "?";
 }
@@ -74,10 +77,12 @@ std::optional<GidEntry> choose_gid(std::span<const GidEntry> entries, int index,
   const GidType type = roce ? GidType::roce_v2 : GidType::ib;
   if (wanted && roce) {
     auto found = first([&](const GidEntry& e) { return e.type == type && e.gid == *wanted; });
-    if (!found) error = fmt::format("no GID of {} for {}: {}", type_text(type), address, listed(entries));
+    if (!found)
+      error = fmt::format("no GID of {} for {}: {}", type_text(type), address, listed(entries));
     return found;
   }
-  auto found = first([&](const GidEntry& e) { return e.type == type && (!roce || is_mapped(e.gid)); });
+  auto found =
+      first([&](const GidEntry& e) { return e.type == type && (!roce || is_mapped(e.gid)); });
   if (!found) {
     found = first([&](const GidEntry& e) { return e.type == type && !is_link_local(e.gid); });
   }

@@ -39,7 +39,8 @@ std::string wrong(const MemoryOffer& memory, const char* name) {
 }
 
 std::string wrong(const RdmaOffer& o) {
-  if (o.mtu_code < 1 || o.mtu_code > 5) return fmt::format("MTU code {}; expected 1 to 5", o.mtu_code);
+  if (o.mtu_code < 1 || o.mtu_code > 5)
+    return fmt::format("MTU code {}; expected 1 to 5", o.mtu_code);
   if (o.receives < 2 || o.receives > kMostReceives) {
     return fmt::format("{} receives; expected 2 to {}", o.receives, kMostReceives);
   }
@@ -117,8 +118,10 @@ std::optional<RdmaOffer> parse_offer(std::span<const std::byte> bytes, std::stri
   o.queues = in.get<std::uint32_t>();
   if (!in.ok() || o.queues == 0 || o.queues > kMostQueues || ethernet > 1 || checksum > 1 ||
       in.rest().size() != queue_pair_count(o.queues) * 8) {
-    error = fmt::format("an RDMA offer of {} bytes for {} queues a lane; expected 1 to {} and as many bytes as those take",
-                        bytes.size(), o.queues, kMostQueues);
+    error = fmt::format(
+        "an RDMA offer of {} bytes for {} queues a lane; expected 1 to {} and as many bytes as "
+        "those take",
+        bytes.size(), o.queues, kMostQueues);
     return std::nullopt;
   }
   o.ethernet = ethernet == 1;

@@ -30,10 +30,10 @@ struct RdmaOffer {
   bool checksum = false;
   Gid gid{};
   std::uint16_t lid = 0;
-  std::uint8_t mtu_code = 0;      // as verbs number them: 1 is 256 bytes, 5 is 4096
-  std::uint8_t read_depth = 0;    // READs that this end answers at a time, on one queue pair
-  std::uint32_t receives = 0;     // posted RECVs; half for records, half for what acknowledges them
-  std::uint32_t queues = 0;       // queue pairs a lane
+  std::uint8_t mtu_code = 0;    // as verbs number them: 1 is 256 bytes, 5 is 4096
+  std::uint8_t read_depth = 0;  // READs that this end answers at a time, on one queue pair
+  std::uint32_t receives = 0;   // posted RECVs; half for records, half for what acknowledges them
+  std::uint32_t queues = 0;     // queue pairs a lane
   MemoryOffer pool, inbox;
   // Lane by lane: one for each queue; then the one for READs of each lane; then the greeting's.
   std::vector<QueuePairOffer> queue_pairs;

@@ -5,8 +5,8 @@
 namespace kvlane::live {
 namespace {
 
-constexpr std::size_t kPackFrom = 17;               // pieces
-constexpr std::int64_t kPackBelow = 16 * 1024;      // bytes a piece on average
+constexpr std::size_t kPackFrom = 17;           // pieces
+constexpr std::int64_t kPackBelow = 16 * 1024;  // bytes a piece on average
 
 }  // namespace
 

@@ -56,8 +56,8 @@ std::optional<Record> parse_record(std::span<const std::byte> slot, std::string&
   std::span<const std::byte> left = slot.subspan(kRecordHeaderBytes);
   if (h.message_bytes > left.size() || h.list_bytes > left.size() - h.message_bytes ||
       h.piece_bytes < 0 ||
-      (carries && static_cast<std::uint64_t>(h.piece_bytes) >
-                      left.size() - h.message_bytes - h.list_bytes)) {
+      (carries &&
+       static_cast<std::uint64_t>(h.piece_bytes) > left.size() - h.message_bytes - h.list_bytes)) {
     error = fmt::format("a record of {} + {} + {} bytes in a slot of {}", h.message_bytes,
                         h.list_bytes, h.piece_bytes, slot.size());
     return std::nullopt;
@@ -65,14 +65,13 @@ std::optional<Record> parse_record(std::span<const std::byte> slot, std::string&
   record.message = left.first(h.message_bytes);
   Reader list(left.subspan(h.message_bytes, h.list_bytes));
   // What is placed names the range that it lies in, which may be more than its bytes.
-  if (h.list_bytes > 0 &&
-      !decode_fragments(list, h.piece_bytes, record.pieces)) {
+  if (h.list_bytes > 0 && !decode_fragments(list, h.piece_bytes, record.pieces)) {
     error = "a record whose list of pieces does not add up";
     return std::nullopt;
   }
   if (carries) {
-    record.payload = left.subspan(h.message_bytes + h.list_bytes,
-                                  static_cast<std::size_t>(h.piece_bytes));
+    record.payload =
+        left.subspan(h.message_bytes + h.list_bytes, static_cast<std::size_t>(h.piece_bytes));
   }
   return record;
 }

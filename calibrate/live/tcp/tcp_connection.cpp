@@ -47,7 +47,6 @@ void TcpConnection::close() {
 TransportLimits TcpConnection::limits() const {
   TransportLimits limits;
   limits.gpu_direct = false;
-  limits.moves_bytes = true;
   return limits;
 }
 
