@@ -1,5 +1,6 @@
 #include "calibrate/live/rdma/link.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
@@ -44,11 +45,10 @@ Link::Link(const LinkShared& shared, ConnectionOwner& owner, const ConnectionMem
   const std::uint32_t receives = shared_.options.receives + kGreetings;
   const auto most_entries = static_cast<std::uint32_t>(limits.max_cqe);
   // The CQ holds whatever can complete at a time, errors of unsignaled requests included.
-  const auto wanted = std::min({shared_.options.send_depth,
-                                static_cast<std::uint32_t>(limits.max_qp_wr),
-                                most_entries > receives
-                                    ? (most_entries - receives) / static_cast<std::uint32_t>(pairs)
-                                    : 0U});
+  const auto wanted = std::min(
+      {shared_.options.send_depth, static_cast<std::uint32_t>(limits.max_qp_wr),
+       most_entries > receives ? (most_entries - receives) / static_cast<std::uint32_t>(pairs)
+                               : 0U});
   if (wanted < 8 || receives > static_cast<std::uint32_t>(limits.max_srq_wr)) {
     throw RdmaError(fmt::format(
         "RDMA device {} has completion queues of {} entries and {} shared receives; expected more "
@@ -85,9 +85,8 @@ Link::Link(const LinkShared& shared, ConnectionOwner& owner, const ConnectionMem
   if (!srq_) throw RdmaError(error_text("no shared receive queue"));
 
   const int max_sge = std::min(limits.max_sge, kMostSge);
-  const int max_read_sge =
-      limits.max_sge_rd > 0 ? std::min(limits.max_sge_rd, max_sge) : max_sge;
-  queues_.resize(static_cast<std::size_t>(kLaneCount) * options.queues);
+  const int max_read_sge = limits.max_sge_rd > 0 ? std::min(limits.max_sge_rd, max_sge) : max_sge;
+  queues_ = std::vector<LaneQueue>(static_cast<std::size_t>(kLaneCount) * options.queues);
   for (std::size_t i = 0; i < pairs; ++i) {
     QueuePairSetup setup;
     setup.cq = cq_.get();
@@ -162,9 +161,8 @@ void Link::connect(std::span<const std::byte> from_peer) {
       {[](void* self, std::uint64_t) {
          auto* link = static_cast<Link*>(self);
          link->greeting_timer_ = {};
-         link->greeting_failed(
-             fmt::format("the peer's RDMA device was not heard within {:.1f} s",
-                         to_seconds(link->shared_.options.connect_timeout)));
+         link->greeting_failed(fmt::format("the peer's RDMA device was not heard within {:.1f} s",
+                                           to_seconds(link->shared_.options.connect_timeout)));
        },
        this, 0});
   if (!passive_) greet();
@@ -187,7 +185,7 @@ void Link::greeting_failed(const std::string& reason) {
   if (greeting_timer_) shared_.loop->cancel(greeting_timer_);
   greeting_timer_ = {};
   shut_all();
-  shared_.loop->schedule_at(shared_.loop->now(), ready_);
+  if (!ready_timer_) ready_timer_ = shared_.loop->schedule_at(shared_.loop->now(), ready_);
 }
 
 void Link::handle_greeting(const ibv_wc& completion) {
@@ -209,16 +207,25 @@ void Link::handle_greeting(const ibv_wc& completion) {
     return;
   }
   emptied_.push_back(completion.wr_id & ~kReceiveId);
+  if (ready_timer_) return;  // heard twice
   if (ntohl(completion.imm_data) != connection_) {
     return greeting_failed(fmt::format("a greeting for connection {:#x}; expected {:#x}",
                                        ntohl(completion.imm_data), connection_));
   }
   if (passive_) greet();
   if (state_ != State::greeting) return;
-  state_ = State::ready;
   shared_.loop->cancel(greeting_timer_);
   greeting_timer_ = {};
-  shared_.loop->schedule_at(shared_.loop->now(), ready_);
+  ready_timer_ =
+      shared_.loop->schedule_at(shared_.loop->now(), {[](void* self, std::uint64_t) {
+                                                        auto* link = static_cast<Link*>(self);
+                                                        const auto alive = link->shared_from_this();
+                                                        link->ready_timer_ = {};
+                                                        if (link->state_ == State::greeting)
+                                                          link->state_ = State::ready;
+                                                        link->ready_();
+                                                      },
+                                                      this, 0});
 }
 
 void Link::start() {
@@ -310,7 +317,7 @@ void Link::handle(const ibv_wc& completion) {
     const auto index = static_cast<std::size_t>(completion.wr_id >> 32U);
     KVLANE_CHECK(index < pairs_.size(), "completion of queue pair {}", index);
     const Sent sent = pairs_[index]->retire(static_cast<std::uint32_t>(completion.wr_id));
-    const Lane lane = index < queues_.size()        ? queues_[index].lane
+    const Lane lane = index < queues_.size()       ? queues_[index].lane
                       : index + 1 == pairs_.size() ? Lane::control
                                                    : static_cast<Lane>(index - queues_.size());
     retired(sent, lane);
@@ -335,9 +342,9 @@ void Link::handle(const ibv_wc& completion) {
 // Of a failed completion only status, number and vendor's code are valid. The first that is not a
 // flush is the cause; flushes are remembered until the queue is empty.
 void Link::handle_error(const ibv_wc& completion) {
-  const auto reason = fmt::format("RDMA: {} (status {}, vendor code {:#x})",
-                                  status_text(completion.status),
-                                  static_cast<int>(completion.status), completion.vendor_err);
+  const auto reason =
+      fmt::format("RDMA: {} (status {}, vendor code {:#x})", status_text(completion.status),
+                  static_cast<int>(completion.status), completion.vendor_err);
   if (completion.status == IBV_WC_WR_FLUSH_ERR) {
     if (flushed_.empty()) flushed_ = reason;
     return;
@@ -384,7 +391,7 @@ void Link::close() {
   if (state_ == State::closed) return;
   state_ = State::closed;
   WallLoop& loop = *shared_.loop;
-  for (TimerId* timer : {&pump_timer_, &greeting_timer_}) {
+  for (TimerId* timer : {&pump_timer_, &greeting_timer_, &ready_timer_}) {
     if (*timer) loop.cancel(*timer);
     *timer = {};
   }
@@ -422,8 +429,8 @@ TransportLimits Link::limits() const {
   l.max_inline = Bytes(pairs_.front()->max_inline());
   l.gpu_direct = false;  // the pool is host memory
   const auto& levels = shared_.options.service_level;
-  l.lane_priority = std::adjacent_find(levels.begin(), levels.end(), std::equal_to<>()) == levels.end();
-  l.moves_bytes = true;
+  l.lane_priority =
+      std::adjacent_find(levels.begin(), levels.end(), std::equal_to<>()) == levels.end();
   return l;
 }
 

@@ -16,6 +16,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <memory>
@@ -41,11 +42,17 @@ struct LinkShared {
   std::uint32_t process_epoch = 0;
 };
 
+struct Unmap {
+  std::size_t bytes = 0;
+  void operator()(std::byte* data) const { ::munmap(data, bytes); }
+};
+
 // An operation, or the answer to one of the peer's.
 struct Task {
   const Operation* operation = nullptr;  // null: an answer
-  std::uint64_t number = 0;
-  bool prepared = false, packed = false, by_device = false, cancelled = false, posted = false;
+  std::uint64_t id = 0;                  // the owner's
+  std::uint64_t number = 0;              // ours: in records
+  bool prepared = false, packed = false, by_device = false, posted = false;
   bool records = false;  // the peer has a part in it
   std::vector<Piece> pieces;
   std::vector<Part> parts;
@@ -56,10 +63,9 @@ struct Task {
   std::size_t waiting_replies = 0;
   TransferStatus status = TransferStatus::ok;
   TimePoint begin = kNever, applied = TimePoint::min();
-  // An answer: what the peer wants, and the slot whose ack is due once the answer has left.
+  // An answer: what the peer wants.
   std::vector<EpochFragment> wanted;
   std::uint32_t part = 0;
-  Ack request;
   bool finished() const {
     return posted && waiting_sends == 0 && waiting_acks == 0 && waiting_replies == 0;
   }
@@ -70,11 +76,12 @@ struct LaneQueue {
   Lane lane = Lane::control;
   std::uint32_t queue = 0;
   QueuePair* pair = nullptr;
+  std::deque<std::unique_ptr<Task>> answers;  // to the peer's reads; never wait behind our own
   std::deque<std::unique_ptr<Task>> tasks;
-  std::size_t next = 0;             // the first that is not posted whole
-  std::vector<Ack> acks;            // to be sent
-  bool refusing = false;            // a part of the peer's operation `refused` could not be applied:
-  std::uint64_t refused = 0;        // what follows of it is not told either
+  std::size_t next = 0;       // the first that is not posted whole
+  std::vector<Ack> acks;      // to be sent
+  bool refusing = false;      // a part of the peer's operation `refused` could not be applied:
+  std::uint64_t refused = 0;  // what follows of it is not told either
 };
 
 class Link final : public Pollable,
@@ -128,7 +135,7 @@ class Link final : public Pollable,
   bool step(LaneQueue& queue);
   bool step_plain(LaneQueue& queue, Task& task);
   bool step_record(LaneQueue& queue, Task& task);
-  bool step_answer(LaneQueue& queue, Task& task);
+  bool step_answer(LaneQueue& queue);
   void prepare(Task& task);
   void send_acks(LaneQueue& queue);
   std::uint32_t checksum_of(std::span<const Piece> pieces) const;
@@ -144,8 +151,11 @@ class Link final : public Pollable,
   void receive_acks(LaneQueue& queue, std::span<const std::byte> bytes);
   AckStatus apply(LaneQueue& queue, const Record& record);
   bool receive_reply(LaneQueue& queue, const Record& record);
-  void receive_request(LaneQueue& queue, Record&& record, const Ack& ack);
+  void receive_request(LaneQueue& queue, Record&& record);
 
+  // Packed reads under way: acknowledged at once, so that nothing waits in a circle, and bounded
+  // themselves. `credits` of the side that asks.
+  static std::uint32_t most_requests(std::uint32_t credits) { return std::max(1U, credits / 2); }
   bool is_background(Lane lane) const { return lane >= Lane::proactive; }
 
   const LinkShared shared_;
@@ -160,10 +170,6 @@ class Link final : public Pollable,
   RdmaOffer theirs_;
 
   // Control memory in one registration without relaxed ordering: inbox, outbox, receives, acks.
-  struct Unmap {
-    std::size_t bytes = 0;
-    void operator()(std::byte* data) const { ::munmap(data, bytes); }
-  };
   std::unique_ptr<std::byte, Unmap> control_;
   std::byte *inbox_ = nullptr, *outbox_ = nullptr, *receives_ = nullptr, *ack_buffers_ = nullptr;
   std::uint64_t inbox_bytes_ = 0;
@@ -177,20 +183,21 @@ class Link final : public Pollable,
   std::unordered_map<std::uint32_t, QueuePair*> by_number_;
   std::vector<LaneQueue> queues_;
   QueuePair* greeter_ = nullptr;
-  unsigned int events_ = 0;  // of the CQ, not acknowledged yet
+  unsigned int events_ = 0;             // of the CQ, not acknowledged yet
   std::vector<ibv_wc> early_;           // came before start()
   std::vector<std::uint64_t> emptied_;  // receives to be posted again
   std::string flushed_;                 // an error that may have a cause elsewhere
 
   Ring ring_{0};
   std::uint32_t credits_ = 0, credits_in_all_ = 0;
+  std::uint32_t requests_ = 0, answers_ = 0;  // of packed reads: ours not answered, the peer's
   std::unordered_map<std::uint32_t, std::pair<LaneQueue*, Task*>> slots_;  // not acknowledged
-  std::unordered_map<std::uint64_t, Task*> reads_;                        // by number
+  std::unordered_map<std::uint64_t, Task*> reads_;                         // by number
   std::vector<int> free_ack_buffers_;
   std::int64_t background_bytes_ = 0;
   std::uint64_t operations_ = 0, checksums_ = 0;
   std::uint32_t turn_ = 0;
-  TimerId pump_timer_, greeting_timer_;
+  TimerId pump_timer_, greeting_timer_, ready_timer_;
   ConnectionCounters counters_;
 };
 

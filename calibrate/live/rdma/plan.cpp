@@ -98,4 +98,16 @@ std::vector<EpochFragment> names_of(std::span<const Piece> pieces) {
   return names;
 }
 
+std::vector<EpochFragment> ends_of(std::span<const EpochFragment> names) {
+  std::vector<EpochFragment> ends;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto other = [&](std::size_t j) {
+      return names[j].fragment.region != names[i].fragment.region ||
+             names[j].epoch != names[i].epoch;
+    };
+    if (i == 0 || other(i - 1) || i + 1 == names.size() || other(i + 1)) ends.push_back(names[i]);
+  }
+  return ends;
+}
+
 }  // namespace kvlane::live

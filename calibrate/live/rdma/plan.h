@@ -49,7 +49,8 @@ bool packing_wins(std::span<const Piece> pieces);
 std::vector<Run> make_runs(std::span<const Piece> pieces, int max_sge, std::int64_t longest);
 std::vector<Part> make_parts(std::span<const Piece> pieces, const PartLimits& limits);
 
-// The pieces by their names; and one range for each region that they lie in.
 std::vector<EpochFragment> names_of(std::span<const Piece> pieces);
+// The first and the last piece of each stretch in one region: inside where both are.
+std::vector<EpochFragment> ends_of(std::span<const EpochFragment> names);
 
 }  // namespace kvlane::live

@@ -58,7 +58,7 @@ QueuePair::QueuePair(Device& device, const QueuePairSetup& setup)
   }
   // Granted is what was asked for or more, but the CQ was sized for what was asked for.
   depth_ = std::min(setup.depth, attributes.cap.max_send_wr);
-  max_sge_ = static_cast<int>(attributes.cap.max_send_sge);
+  max_sge_ = std::min(setup.max_sge, static_cast<int>(attributes.cap.max_send_sge));
   max_inline_ = attributes.cap.max_inline_data;
   if (const std::string error = to_init(); !error.empty()) throw RdmaError(error);
 }
