@@ -13,6 +13,7 @@ namespace kvlane::cli {
 
 struct Context {
   std::string preset_dir;  // .../scenarios
+  std::string version;     // "0.1.0 (commit)"
   bool stderr_is_terminal = false;
   int columns = 100;            // of the terminal
   calibrate::OpenGpu open_gpu;  // of `calibrate --device cuda:N`; empty in a build without CUDA
@@ -35,5 +36,6 @@ int compare_command(const Args& args, const Context& context);
 int sweep_command(const Args& args, const Context& context);
 int paper_command(const Args& args, const Context& context);
 int calibrate_command(const Args& args, const Context& context);
+int doctor_command(const Args& args, const Context& context);
 
 }  // namespace kvlane::cli

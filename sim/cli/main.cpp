@@ -15,6 +15,7 @@
 #if defined(KVLANE_CUDA)
 #include "calibrate/measure/gpu/open_gpu.h"
 #endif
+#include "calibrate/live/role/options.h"
 #include "sim/base/input_error.h"
 #include "sim/cli/arguments.h"
 #include "sim/cli/commands.h"
@@ -36,6 +37,7 @@ constexpr Command kCommands[] = {
     {"sweep", sweep_command, "a grid of runs, resumable, with crossovers"},
     {"paper", paper_command, "the paper's claims beside our numbers, with reasons"},
     {"calibrate", calibrate_command, "measured tables to hardware files, and how wrong they are"},
+    {"doctor", doctor_command, "what this machine has for a live run, and how to mend the rest"},
     {"validate", validate_command, "check scenario, study, hardware, model and profile files"},
     {"list", list_command, "what ships: models, hardware, strategies, scenarios"},
     {"show", show_command, "how a model's KV bytes or a GPU's constants come about"},
@@ -71,6 +73,7 @@ std::string preset_dir() {
 Context make_context() {
   Context context;
   context.preset_dir = preset_dir();
+  context.version = fmt::format("{} ({})", kVersion, kCommit);
   context.stderr_is_terminal = isatty(STDERR_FILENO) == 1;
   winsize size{};
   if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
@@ -134,6 +137,8 @@ int main(int argc, char** argv) {
   } catch (const kvlane::InputError& error) {
     return fail(error.what(), 2);
   } catch (const UsageError& error) {
+    return fail(error.what(), 2);
+  } catch (const kvlane::live::OptionError& error) {
     return fail(error.what(), 2);
   } catch (const std::logic_error& error) {
     return fail(fmt::format("a bug: {}; please report it with the scenario", error.what()), 1);
