@@ -12,6 +12,8 @@
 #include "sim/cli/draws.h"
 #include "sim/cli/hardware.h"
 #include "sim/cli/kernel_tables.h"
+#include "sim/cli/live_arguments.h"
+#include "sim/cli/live_run.h"
 #include "sim/cli/output_file.h"
 #include "sim/cli/progress.h"
 #include "sim/report/chrome_trace.h"
@@ -46,11 +48,51 @@ const char* word_of(OutputFormat format) {
   return "table";
 }
 
+// Which words belong to which role.
+void check_roles(const Arguments& arguments, const LiveArguments& live_arguments, bool live,
+                 const std::string& role, const std::string& listen,
+                 const std::vector<std::string>& peers) {
+  if (!role.empty()) expect_word("--role", role, {"prefill", "decode"});
+  if (!live && (live_arguments.any(arguments) || !listen.empty() || !peers.empty())) {
+    throw UsageError("run: words of a live run without --live or --role; expected one of these");
+  }
+  if (role == "prefill" && listen.empty())
+    throw UsageError("run: --role prefill without --listen; expected HOST:PORT");
+  if (role == "decode" && peers.empty())
+    throw UsageError("run: --role decode without --peer; expected HOST:PORT of each prefill role");
+  if (role != "prefill" && !listen.empty())
+    throw UsageError("run: --listen without --role prefill; expected both or none");
+  if (role != "decode" && !peers.empty())
+    throw UsageError("run: --peer without --role decode; expected both or none");
+  if (live && arguments.has("uncertainty"))
+    throw UsageError("run: --uncertainty with --live; the models' errors are the simulator's");
+  if (live && arguments.has("table"))
+    throw UsageError("run: --table with --live; measured kernels are the simulator's");
+  for (const char* word : {"out", "requests", "trace", "format", "only"}) {
+    if (role == "prefill" && arguments.has(word))
+      throw UsageError(fmt::format("run: --{} with --role prefill; the decode role reports", word));
+  }
+}
+
+std::vector<std::string> child_words(const Arguments& arguments,
+                                     const LiveArguments& live_arguments,
+                                     const std::string& hardware,
+                                     const std::vector<std::string>& set) {
+  std::vector<std::string> words = {arguments.positional[0]};
+  if (!hardware.empty()) words.insert(words.end(), {"--hardware", hardware});
+  for (const std::string& change : set) words.insert(words.end(), {"--set", change});
+  const std::vector<std::string> own = live_arguments.words(arguments);
+  words.insert(words.end(), own.begin(), own.end());
+  return words;
+}
+
 }  // namespace
 
 int run_command(const Args& args, const Context& context) {
   Arguments arguments;
-  std::vector<std::string> set, only, tables, variants;
+  LiveArguments live_arguments;
+  std::vector<std::string> set, only, tables, variants, peers;
+  std::string role, listen;
   std::string format, out, requests, trace, draws_text, jobs_text, hardware;
   arguments.options.add_options()("set", po::value(&set)->composing(),
                                   "override a key: a.b.c=value (repeatable)")(
@@ -71,7 +113,13 @@ int run_command(const Args& args, const Context& context) {
       "formulas outside the measured grid (repeatable)")(
       "table-variant", po::value(&variants)->composing(),
       "where a kernel was measured in several variants, the one that contains this text "
-      "(repeatable)")("force", "replace files that exist");
+      "(repeatable)")("force", "replace files that exist")(
+      "live", "on real transports and kernels, both roles on this host")(
+      "role", po::value(&role), "prefill or decode: one role of a live run over several hosts")(
+      "listen", po::value(&listen), "HOST:PORT of --role prefill; port 0: any")(
+      "peer", po::value(&peers)->composing(),
+      "HOST:PORT of a prefill role, for --role decode; one each, in the scenario's order");
+  live_arguments.add(arguments.options);
   if (!arguments.parse("run", kAbout, args)) return 0;
   expect_name(arguments, "out", out);
   expect_name(arguments, "requests", requests);
@@ -81,6 +129,11 @@ int run_command(const Args& args, const Context& context) {
       arguments.has("uncertainty") ? parse_draws("run", draws_text) : std::int64_t{0};
   if (arguments.has("jobs") && draws == 0)
     throw UsageError("run: -j without --uncertainty; expected both or none");
+  const bool live = arguments.has("live") || !role.empty();
+  if (live && arguments.positional.empty()) {
+    arguments.positional.push_back(context.preset_dir + "/smoke/loopback.yaml");
+  }
+  check_roles(arguments, live_arguments, live, role, listen, peers);
   const int jobs = arguments.has("jobs") ? parse_jobs("run", jobs_text) : all_cores();
   if (arguments.positional.size() != 1) {
     throw UsageError(
@@ -91,6 +144,13 @@ int run_command(const Args& args, const Context& context) {
   std::vector<std::string> changes = hardware_overrides(hardware, arguments.positional[0], context);
   changes.insert(changes.end(), set.begin(), set.end());
   Scenario scenario = read_scenario(arguments.positional[0], changes, {context.preset_dir});
+  std::optional<live::LiveOptions> live_options;
+  if (live) live_options = live_arguments.options("run", arguments, context);
+  const live::Say say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  if (role == "prefill") {
+    live::run_prefill_role(scenario, *live_options, live::parse_address(listen, "--listen"), say);
+    return 0;
+  }
   InputFiles table_files({context.preset_dir});
   RunOptions options;
   options.tables = read_tables(tables, variants, scenario, table_files);
@@ -143,7 +203,19 @@ int run_command(const Args& args, const Context& context) {
       return &chrome->add_strategy(strategy, TraceNames{gpus, endpoints});
     };
   }
+  std::optional<LiveRun> live_run;
+  if (live) {
+    LiveRun::Start start;
+    start.peers = peers;
+    start.words = child_words(arguments, live_arguments, hardware, set);
+    live_run.emplace(scenario, *live_options, start, say);
+    live_run->take_over(options, scenario.warnings);
+  }
   Result result = run_scenario(scenario, options);
+  if (live_run) {
+    live_run->end();
+    result.live = live_run->facts();
+  }
   progress.reset();
   if (draws > 0) add_uncertainty(result, run_draws(scenario, options, draws, jobs, context));
 

@@ -89,6 +89,17 @@ struct Uncertainty {
   std::vector<RatioInterval> ratios;  // of every pair: against `full`, else against the earlier one
 };
 
+// Of a run on real transports and kernels.
+struct LivePeer {
+  std::string address, transport;
+  double clock_error_s = 0, round_trip_s = 0;
+};
+struct LiveFacts {
+  std::string compute;
+  std::vector<LivePeer> peers;
+  std::int64_t verified_bytes = 0;  // looked at where they arrived; 0 without --verify
+};
+
 struct Result {
   std::string scenario;
   std::vector<InputFile> inputs;
@@ -104,6 +115,7 @@ struct Result {
   std::string verdict;
   std::vector<StrategyResult> strategies;
   std::optional<Uncertainty> uncertainty;
+  std::optional<LiveFacts> live;  // none: simulated
 };
 
 }  // namespace kvlane

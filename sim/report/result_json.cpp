@@ -119,6 +119,20 @@ void write_provenance(JsonWriter& json, const Result& result) {
   json.end_array();
 }
 
+void write_live(JsonWriter& json, const LiveFacts& live) {
+  json.key("live").begin_object();
+  json.member("compute", live.compute).member("verified_bytes", live.verified_bytes);
+  json.key("peers").begin_array();
+  for (const LivePeer& peer : live.peers) {
+    json.begin_object(Layout::one_line);
+    json.member("address", peer.address).member("transport", peer.transport);
+    json.member("clock_error_s", peer.clock_error_s).member("round_trip_s", peer.round_trip_s);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+}
+
 void write_uncertainty(JsonWriter& json, const Result& result) {
   const Uncertainty& uncertainty = *result.uncertainty;
   json.key("uncertainty").begin_object();
@@ -167,6 +181,7 @@ std::string result_to_json(const Result& result) {
   for (const StrategyResult& s : result.strategies) write_strategy(json, s);
   json.end_array();
   if (result.uncertainty) write_uncertainty(json, result);
+  if (result.live) write_live(json, *result.live);
   json.end_object();
   return json.finish();
 }

@@ -272,6 +272,22 @@ std::string first_line(const Result& result) {
   return kernels.empty() ? line : line + " · outside the fits' domain: " + kernels;
 }
 
+// What the numbers were measured on; the ideals beside them are simulated.
+std::string live_lines(const LiveFacts& live, int width) {
+  std::string out;
+  for (const LivePeer& peer : live.peers) {
+    out += wrapped(
+        fmt::format(
+            "live: {} by {}, compute {}, clocks within {:.1f} us (round trip "
+            "{:.1f} us){}",
+            peer.address, peer.transport, live.compute, peer.clock_error_s * 1e6,
+            peer.round_trip_s * 1e6,
+            live.verified_bytes > 0 ? fmt::format(", {} bytes verified", live.verified_bytes) : ""),
+        width, 2);
+  }
+  return out;
+}
+
 std::string from_tables(const std::vector<TableUse>& rows, int width) {
   std::string out;
   for (const TableUse& row : rows) {
@@ -291,6 +307,7 @@ std::string result_to_table(const Result& result, int width) {
   check_result(result);
   const Strategies& strategies = result.strategies;
   std::string out = wrapped(first_line(result), width, 2);
+  if (result.live) out += live_lines(*result.live, width);
   out += "\nLatency, mean over requests where nothing else is said\n" + latency(strategies, width);
   out += "\nAgainst full (above 1x: faster), and at what price\n" + against_full(strategies, width);
   if (result.uncertainty) out += uncertainty(result, width);

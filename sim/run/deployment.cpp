@@ -85,13 +85,15 @@ Deployment::Deployment(const Scenario& scenario, Workload& workload,
   environment_.settings = settings_of(scenario, strategy, selector, *workload.requests()[0].layout,
                                       options.free_gather);
   environment_.moves_bytes = world.moves_bytes();
-  plan_requests(scenario, workload, strategy);
+  environment_.requests = plan_requests(scenario, workload, strategy);
   router_ = std::make_unique<Router>(environment_, world);
   build_instances(scenario, world, strategy.policy == PolicyKind::colocated);
+  for (const RequestPlan& plan : environment_.requests) router_->place(plan.id);
 }
 
-void Deployment::plan_requests(const Scenario& scenario, Workload& workload,
-                               const StrategyOptions& options) {
+std::vector<RequestPlan> plan_requests(const Scenario& scenario, Workload& workload,
+                                       const StrategyOptions& options) {
+  std::vector<RequestPlan> plans;
   const Selector selector = options.selection.value_or(scenario.selection.method);
   const bool dense = attends_to_all(options);
   const bool selective =
@@ -127,8 +129,9 @@ void Deployment::plan_requests(const Scenario& scenario, Workload& workload,
     }
     plan.region_bytes = end;
     if (selective) plan.transfer.order = &workload.order(options.order, selector, i);
-    environment_.requests.push_back(std::move(plan));
+    plans.push_back(std::move(plan));
   }
+  return plans;
 }
 
 void Deployment::build_instances(const Scenario& scenario, World& world, bool colocated) {

@@ -35,12 +35,11 @@ class Deployment {
   // The first exception of a task, after the loop has run.
   void rethrow() { tasks_.rethrow(); }
   const std::vector<RequestPlan>& requests() const { return environment_.requests; }
-  // Where the router has sent a request; from start() on.
+  // Where the router sends a request.
   EndpointId prefill_of(RequestId request) const { return router_->prefill_of(request); }
   Router& router() { return *router_; }
 
  private:
-  void plan_requests(const Scenario& scenario, Workload& workload, const StrategyOptions& strategy);
   void build_instances(const Scenario& scenario, World& world, bool colocated);
 
   // Declared before the tasks whose frames point into them.
@@ -51,6 +50,10 @@ class Deployment {
   TaskScope tasks_;
   Environment environment_;
 };
+
+// The requests of a strategy, as every part of the serving side sees them.
+std::vector<RequestPlan> plan_requests(const Scenario& scenario, Workload& workload,
+                                       const StrategyOptions& strategy);
 
 // True where attention reads every row (full_dense, HACK unless told otherwise).
 bool attends_to_all(const StrategyOptions& options);

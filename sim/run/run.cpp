@@ -305,8 +305,11 @@ std::vector<StrategyRun> ScenarioRun::runs_of(const StrategyOptions& strategy,
   for (std::size_t seed = 0; seed < workloads_.size(); ++seed) {
     LinkSpeed speed;
     speed.infinite = strategy.policy == PolicyKind::ideal;
-    runs.push_back(run_strategy(*simulated_, *workloads_[seed], models_, strategy, speed,
-                                seed == 0 ? trace : nullptr));
+    const TraceFor traced = seed == 0 ? trace : nullptr;
+    runs.push_back(
+        options_.execute
+            ? options_.execute(strategy, static_cast<std::uint32_t>(seed), traced)
+            : run_strategy(*simulated_, *workloads_[seed], models_, strategy, speed, traced));
     if (each) each();
   }
   return runs;

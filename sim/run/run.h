@@ -19,6 +19,9 @@ struct RunOptions {
   TraceFor trace;  // first seed only
   // Measured tables by GPU name; formulas answer outside their grids and for other GPUs.
   KernelTables tables;
+  // Runs a strategy in another world than the simulator's; its ideal is simulated. `seed` counts
+  // from the scenario's.
+  std::function<StrategyRun(const StrategyOptions&, std::uint32_t seed, const TraceFor&)> execute;
 };
 
 Result run_scenario(const Scenario& scenario, const RunOptions& options = {});

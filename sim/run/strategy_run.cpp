@@ -30,6 +30,36 @@ std::string ideal_key(const StrategyOptions& o) {
                      o.gdr ? static_cast<int>(*o.gdr) : -1, o.early_prefix);
 }
 
+StrategyRun strategy_run_of(const Scenario& scenario, const StrategyOptions& options,
+                            const MetricsCollector& metrics, const std::vector<RequestPlan>& plans,
+                            const std::function<Bandwidth(EndpointId, EndpointId)>& line_rate,
+                            const std::function<Duration(EndpointId, EndpointId)>& latency,
+                            const std::string& cannot_finish) {
+  if (!metrics.finished()) {
+    throw RunError(fmt::format("{}: strategy {} cannot finish: {}", scenario.name, options.name,
+                               cannot_finish));
+  }
+  StrategyRun run;
+  run.times = metrics.request_times(line_rate, latency);
+  run.lane_bytes = metrics.lane_bytes();
+  run.metadata = metrics.metadata_bytes();
+  run.transfer = metrics.transfer_time();
+  run.on_demand_ratio = metrics.on_demand_ratio();
+  run.local_after = metrics.local_after();
+  run.end = metrics.end();
+  run.switched_to_full = metrics.switched_to_full();
+  run.hash = metrics.hash();
+  if (attends_to_all(options)) {
+    run.attention_mass = 1.0;
+  } else {
+    // 0: unknown, as for a recorded trace.
+    double mass = 0;
+    for (const RequestPlan& plan : plans) mass += plan.demand->attention_mass();
+    if (mass > 0) run.attention_mass = mass / static_cast<double>(plans.size());
+  }
+  return run;
+}
+
 StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
                          const std::vector<std::unique_ptr<CostModel>>& models,
                          const StrategyOptions& options, LinkSpeed speed, const TraceFor& trace) {
@@ -52,34 +82,14 @@ StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
   world.loop().run();
   deployment.rethrow();
 
-  if (!metrics.finished()) {
-    throw RunError(fmt::format("{}: strategy {} cannot finish: {}", scenario.name, options.name,
-                               scenario.link_events.empty()
-                                   ? "a transfer would last beyond the clock's range of 106 days"
-                                   : "a link of network.events stays down while requests wait"));
-  }
-  world.mark_copies();
-  StrategyRun run;
-  run.times = metrics.request_times(
+  StrategyRun run = strategy_run_of(
+      scenario, options, metrics, deployment.requests(),
       [&](EndpointId from, EndpointId to) { return world.line_rate(from, to); },
-      [&](EndpointId from, EndpointId to) { return world.latency(from, to); });
-  run.lane_bytes = metrics.lane_bytes();
-  run.metadata = metrics.metadata_bytes();
-  run.transfer = metrics.transfer_time();
-  run.on_demand_ratio = metrics.on_demand_ratio();
-  run.local_after = metrics.local_after();
-  run.end = metrics.end();
-  run.switched_to_full = metrics.switched_to_full();
+      [&](EndpointId from, EndpointId to) { return world.latency(from, to); },
+      scenario.link_events.empty() ? "a transfer would last beyond the clock's range of 106 days"
+                                   : "a link of network.events stays down while requests wait");
+  world.mark_copies();
   run.utilisation = world.utilisation(metrics.last_activity());
-  run.hash = metrics.hash();
-  if (attends_to_all(options)) {
-    run.attention_mass = 1.0;
-  } else {
-    // 0: unknown, as for a recorded trace.
-    double mass = 0;
-    for (const RequestPlan& plan : deployment.requests()) mass += plan.demand->attention_mass();
-    if (mass > 0) run.attention_mass = mass / static_cast<double>(count);
-  }
   return run;
 }
 

@@ -12,6 +12,7 @@
 #include "sim/report/result.h"
 #include "sim/run/workload.h"
 #include "sim/run/world.h"
+#include "sim/serving/environment.h"
 
 namespace kvlane {
 
@@ -44,6 +45,14 @@ StrategyRun run_strategy(const Scenario& scenario, Workload& workload,
                          const std::vector<std::unique_ptr<CostModel>>& models,
                          const StrategyOptions& options, LinkSpeed speed,
                          const TraceFor& trace = nullptr);
+
+// What a finished run amounts to, from its records. RunError names `cannot_finish` when a request
+// never got its second token. `line_rate`, `latency`: of the path alone.
+StrategyRun strategy_run_of(const Scenario& scenario, const StrategyOptions& options,
+                            const MetricsCollector& metrics, const std::vector<RequestPlan>& plans,
+                            const std::function<Bandwidth(EndpointId, EndpointId)>& line_rate,
+                            const std::function<Duration(EndpointId, EndpointId)>& latency,
+                            const std::string& cannot_finish);
 
 // The strategy whose run over an infinite link is `options`' ideal: the same selection, placement
 // and payload, everything sent. Equal ideals compare equal by key().

@@ -297,9 +297,12 @@ void DecodeInstance::on_message(EndpointId, const Message& message) {
     case MessageKind::prefill_done:
       tell_policy(*sequences_[message.request.index()], PrefillDoneHeard{message.cookie != 0});
       return;
-    case MessageKind::rows_arrived:
-      fetches_[static_cast<std::uint32_t>(message.cookie)]->arrived.set();
+    case MessageKind::rows_arrived: {
+      const auto slot = static_cast<std::uint32_t>(message.cookie);
+      KVLANE_CHECK(slot < fetches_.size() && fetches_[slot] != nullptr, "rows that nobody wants");
+      fetches_[slot]->arrived.set();
       return;
+    }
     case MessageKind::rows_wanted:
     case MessageKind::network_idle:
     case MessageKind::release:

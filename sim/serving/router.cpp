@@ -15,7 +15,7 @@ void Router::set_instances(std::vector<Prefill> prefill, std::vector<Decode> dec
   sent_to_.assign(decode_.size(), 0);
 }
 
-void Router::dispatch(RequestId request) {
+void Router::place(RequestId request) {
   Place& place = places_[request.index()];
   std::size_t least = ~std::size_t{0};
   // Worker by worker over all instances, so that a batch spreads over NICs first.
@@ -42,6 +42,10 @@ void Router::dispatch(RequestId request) {
   ++sent_to_[place.decode];
   queues_[place.prefill][place.worker].push_back(request);
   mark_head(place.prefill, place.worker);
+}
+
+void Router::dispatch(RequestId request) {
+  const Place& place = places_[request.index()];
   const Prefill& prefill = prefill_[place.prefill];
   const Decode& decode = decode_[place.decode];
   if (decode.instance != nullptr) {

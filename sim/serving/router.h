@@ -36,7 +36,9 @@ class Router final : public PrefillListener {
   Router(Environment& environment, const PortRates& rates) : env_(environment), rates_(rates) {}
   void set_instances(std::vector<Prefill> prefill, std::vector<Decode> decode, bool colocated);
 
-  // At the arrival of the request.
+  // Chooses where the request will go, in the order of arrival; prefill_of() knows from then on.
+  void place(RequestId request);
+  // At its arrival.
   void dispatch(RequestId request);
   EndpointId prefill_of(RequestId request) const;
   EndpointId decode_of(RequestId request) const;

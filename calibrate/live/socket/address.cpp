@@ -7,7 +7,8 @@
 
 #include <charconv>
 #include <cstring>
-#include <stdexcept>
+
+#include "calibrate/live/role/options.h"
 
 namespace kvlane::live {
 
@@ -40,7 +41,7 @@ std::string SocketAddress::text() const {
 
 SocketAddress parse_address(std::string_view text, std::string_view option) {
   const auto bad = [&](std::string_view why) {
-    return std::invalid_argument(fmt::format(
+    return OptionError(fmt::format(
         "{} {}: {}; expected HOST:PORT, as 10.0.0.1:18515 or [::1]:18515", option, text, why));
   };
   const std::size_t colon = text.rfind(':');

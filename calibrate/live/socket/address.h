@@ -19,7 +19,7 @@ struct SocketAddress {
   std::string text() const;  // 10.0.0.1:18515, [::1]:18515
 };
 
-// `option` names the words in the error: std::invalid_argument, one line.
+// `option` names the words in the error: OptionError, one line.
 SocketAddress parse_address(std::string_view text, std::string_view option);
 // Of a socket.
 SocketAddress local_address(int fd);

@@ -7,7 +7,8 @@
 namespace kvlane::live::tcp {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x314c564bU;  // "KVL1"
+constexpr std::uint32_t kMagic = 0x314c564bU;             // "KVL1"
+constexpr std::int64_t kMostPs = std::int64_t{1} << 61U;  // 26 days
 constexpr std::size_t kChecksumAt = kHeadBytes - 4;
 
 }  // namespace
@@ -75,6 +76,7 @@ bool decode_acks(std::span<const std::byte> body, std::vector<Ack>& acks) {
     ack.id = in.get<std::uint64_t>();
     ack.status = in.get_enum(TransferStatus::failed);
     ack.applied_ps = in.get<std::int64_t>();
+    if (ack.applied_ps > kMostPs || ack.applied_ps < -kMostPs) in.fail();
     acks.push_back(ack);
   }
   return in.ok();

@@ -29,6 +29,7 @@ struct LiveTransport::Peer final : ConnectionOwner {
   EndpointId endpoint;
   RemoteRegions remote;
   std::unique_ptr<Connection> connection;
+  Duration shift{0};
   bool gone = false;
   std::size_t in_flight = 0;
   std::uint64_t moved = 0;  // at the last look
@@ -59,7 +60,13 @@ void LiveTransport::connect(EndpointId peer, std::unique_ptr<Connection> connect
   peers_[peer]->connection = std::move(connection);
 }
 
-void LiveTransport::begin_run(TraceSink* trace, Inspector* inspector) {
+void LiveTransport::set_clock(EndpointId peer, Duration shift) {
+  owner_of(peer);
+  peers_[peer]->shift = shift;
+}
+
+void LiveTransport::begin_run(TraceSink* trace, Inspector* inspector, TimePoint zero) {
+  zero_ = zero;
   trace_ = trace;
   inspector_ = inspector;
   for (auto& [endpoint, peer] : peers_) peer->moved_at = loop_.clock();
@@ -216,12 +223,12 @@ void LiveTransport::completed(Peer& peer, std::uint64_t id, TransferStatus statu
     return;
   }
   if (status == TransferStatus::ok) {
-    posted->record.begin = begin;
+    const bool read = posted->operation.op == TransferOp::read;
     // Clocks of two hosts agree to within an error only.
-    posted->record.end = std::max(begin, applied);
-    if (posted->operation.op == TransferOp::read && inspector_ != nullptr) {
-      inspector_->fetched(posted->operation.fragments);
-    }
+    const TimePoint end = std::max(begin, read ? applied : later(applied, peer.shift));
+    posted->record.begin = TimePoint(begin - zero_);
+    posted->record.end = TimePoint(end - zero_);
+    if (read && inspector_ != nullptr) inspector_->fetched(posted->operation.fragments);
     if (trace_ != nullptr) trace_->record(posted->record);
   }
   finish(*posted, status);
@@ -261,7 +268,12 @@ void LiveTransport::arrived(Peer& peer, std::span<const std::byte> bytes) {
     return;
   }
   inspector_->arrived(peer.endpoint, message);
-  handler_->on_message(peer.endpoint, message);
+  try {
+    handler_->on_message(peer.endpoint, message);
+  } catch (const std::logic_error& error) {
+    // It names what is there and still does not fit: an answer to what was never asked, say.
+    lost(peer, fmt::format("sent a message that does not fit: {}", error.what()));
+  }
 }
 
 void LiveTransport::lost(Peer& peer, const std::string& reason) {

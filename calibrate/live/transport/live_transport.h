@@ -54,8 +54,10 @@ class LiveTransport final : public Transport {
   RemoteRegions& remote_of(EndpointId peer);
   void connect(EndpointId peer, std::unique_ptr<Connection> connection);
   void on_failure(Failure failure) { failure_ = std::move(failure); }
-  // Of one run: who is told, who looks, where records go. Null after it.
-  void begin_run(TraceSink* trace, Inspector* inspector);
+  // Added to times of the peer's loop they are times of ours. 0 until it is told.
+  void set_clock(EndpointId peer, Duration shift);
+  // Of one run: who looks, and where records go, with times from `zero` on. Null after it.
+  void begin_run(TraceSink* trace, Inspector* inspector, TimePoint zero = {});
   // Forgets what is in flight; its completions are stale from now on.
   void end_run();
 
@@ -97,6 +99,7 @@ class LiveTransport final : public Transport {
   TraceSink* trace_ = nullptr;
   Inspector* inspector_ = nullptr;
   MessageHandler* handler_ = nullptr;
+  TimePoint zero_{};
   std::map<EndpointId, std::unique_ptr<Peer>> peers_;
   std::deque<Posted> posted_;  // addresses stay
   std::vector<std::uint32_t> free_;

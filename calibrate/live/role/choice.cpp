@@ -1,0 +1,66 @@
+#include "calibrate/live/role/choice.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "calibrate/live/tcp/tcp_backend.h"
+#include "sim/base/check.h"
+#include "sim/run/strategy_run.h"
+
+namespace kvlane::live {
+namespace {
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> words;
+  std::stringstream in(text);
+  for (std::string word; std::getline(in, word, ',');) words.push_back(word);
+  return words;
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+std::string abilities(TransportKind asked) {
+  if (asked == TransportKind::automatic) return "tcp";
+  return to_string(asked);
+}
+
+std::string choose_transport(const std::string& ours, const std::string& theirs, bool same_host,
+                             TransportKind asked) {
+  const std::vector<std::string> peer = split(theirs);
+  for (const std::string& name : split(ours)) {
+    if (name == "shm" && !same_host) {
+      if (asked == TransportKind::shm) {
+        throw RunError("--transport shm: the peer is on another host; expected both roles on one");
+      }
+      continue;
+    }
+    if (contains(peer, name)) return name;
+  }
+  throw RunError(fmt::format("no transport in common: {} here, {} at the peer", ours, theirs));
+}
+
+ComputeKind choose_compute(ComputeKind asked) {
+  return asked == ComputeKind::automatic ? ComputeKind::cpu : asked;
+}
+
+std::string host_identity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+std::unique_ptr<Backend> open_backend(const std::string& name, WallLoop& loop, Pool&,
+                                      Listener* listener, const SocketAddress& peer,
+                                      const LiveOptions&) {
+  KVLANE_CHECK(name == "tcp", "transport {}", name);
+  return std::make_unique<TcpBackend>(loop, listener, peer);
+}
+
+}  // namespace kvlane::live

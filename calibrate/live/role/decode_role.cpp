@@ -1,0 +1,270 @@
+#include "calibrate/live/role/decode_role.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "calibrate/live/role/await_connection.h"
+#include "calibrate/live/role/choice.h"
+#include "calibrate/live/role/role.h"
+#include "calibrate/live/role/run_frames.h"
+#include "calibrate/live/role/utilisation.h"
+#include "calibrate/live/socket/dial.h"
+#include "sim/base/check.h"
+#include "sim/metrics/collector.h"
+
+namespace kvlane::live {
+namespace {
+
+constexpr Duration kSpin = std::chrono::microseconds(20);
+constexpr int kPings = 64;
+// From the last word of the set-up to the arrival of the requests, at every role alike.
+constexpr Duration kLead = std::chrono::milliseconds(20);
+constexpr std::int32_t kMostIterations = 1 << 24;
+
+std::int64_t nanoseconds_of(SteadyTime time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+struct Peer {
+  EndpointId endpoint;
+  std::unique_ptr<Session> session;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<PendingConnection> pending;
+  Session::ClockOffset clock;
+  std::string address, transport;
+  std::vector<TraceRecord> records;
+  std::string bad_records;
+};
+
+// Ends the loop when every request has its last token.
+struct TokenWatch final : TraceSink {
+  WallLoop* loop = nullptr;
+  std::size_t left = 0;
+  std::int32_t last = 0;
+  void record(const TraceRecord& r) override {
+    if (r.kind == TraceKind::token && r.iteration == last && --left == 0) loop->stop();
+  }
+};
+
+}  // namespace
+
+struct DecodeRole::State {
+  State(const Scenario& s, const LiveOptions& o, ComputeKind kind)
+      : scenario(s), options(o), compute(kind), end(loop, s, o, kind, places_of(s).decode) {}
+
+  void connect(Peer& peer, const SocketAddress& address, std::size_t number);
+  void measure_clocks();
+
+  WallLoop loop{kSpin};
+  const Scenario& scenario;
+  const LiveOptions& options;
+  ComputeKind compute;
+  RoleEnd end;
+  std::vector<std::unique_ptr<Peer>> peers;
+  std::uint64_t runs = 0;
+  bool closed = false;
+};
+
+void DecodeRole::State::connect(Peer& peer, const SocketAddress& address, std::size_t number) {
+  peer.endpoint = end.places.prefills[number];
+  const std::string& name = end.places.endpoint_names[peer.endpoint.index()];
+  Session::Options session_options;
+  session_options.lease = options.lease;
+  session_options.peer = fmt::format("{} at {}", name, address.text());
+  peer.address = address.text();
+  peer.session = std::make_unique<Session>(loop, dial(address, {}, options.connect),
+                                           std::move(session_options));
+  Session& session = *peer.session;
+  session.on_turn([this] { end.check(); });
+  Config config = config_of(scenario, compute, options.verify, options.checksum);
+  config.emplace_back("instance", fmt::format("{}", number));
+  shake_hands_active(session, {options.secret, options.version}, config, options.connect);
+  session.on_end([this, &session](const std::string& reason) {
+    end.fail(fmt::format("{} {}", session.peer(), reason));
+  });
+  Config able;
+  if (!decode_config(session.wait(FrameKind::accept, options.connect), able)) {
+    throw PeerError(session.peer() + " said of its abilities what is none");
+  }
+  std::string transports;
+  std::string host;
+  for (const auto& [key, value] : able) {
+    if (key == "transports") transports = value;
+    if (key == "host") host = value;
+  }
+  peer.transport = choose_transport(abilities(options.transport), transports,
+                                    host == host_identity(), options.transport);
+  session.send_text(FrameKind::transport, peer.transport);
+  peer.backend = open_backend(peer.transport, loop, *end.pool, nullptr, address, options);
+  ConnectionOptions connection;
+  connection.queues = end.places.queues;
+  connection.checksum = options.checksum;
+  const ConnectionMemory memory{end.regions.get(), &end.transport->remote_of(peer.endpoint)};
+  peer.pending = peer.backend->prepare(
+      end.transport->owner_of(peer.endpoint), memory, connection, false,
+      {[](void* l, std::uint64_t) { static_cast<WallLoop*>(l)->stop(); }, &loop, 0});
+  const std::vector<std::byte> offer = session.wait(FrameKind::offer, options.connect);
+  session.send(FrameKind::offer, peer.pending->offer());
+  peer.pending->connect(offer);
+  end.transport->connect(peer.endpoint,
+                         await_connection(*peer.pending, session, loop, options.connect));
+  session.wait(FrameKind::ready, options.connect);
+  session.send(FrameKind::ready);
+  session.on_end([this, &session](const std::string& reason) {
+    end.fail(fmt::format("{} {}", session.peer(), reason));
+  });
+  session.take_up(FrameKind::prefill_ended, [this, &peer](std::span<const std::byte> body) {
+    for (const auto& other : peers) {
+      if (other.get() != &peer) other->session->send(FrameKind::prefill_ended, body);
+    }
+  });
+  session.take_up(FrameKind::records, [this, &peer](std::span<const std::byte> body) {
+    const RecordBounds bounds{end.plans().size(), scenario.model.layers.size(),
+                              end.places.gpu_count, end.places.endpoint_names.size(),
+                              kMostIterations};
+    if (peer.bad_records.empty()) peer.bad_records = decode_records(body, bounds, peer.records);
+  });
+}
+
+void DecodeRole::State::measure_clocks() {
+  for (auto& peer : peers) peer->clock = peer->session->measure_clock(kPings, options.connect);
+}
+
+DecodeRole::DecodeRole(const Scenario& scenario, const LiveOptions& options,
+                       const std::vector<SocketAddress>& peers, const Say&) {
+  const Places places = places_of(scenario);
+  if (peers.size() != places.prefills.size()) {
+    throw OptionError(
+        fmt::format("{} prefill peers; expected {}, one --peer ADDR for "
+                    "each prefill instance of the scenario",
+                    peers.size(), places.prefills.size()));
+  }
+  state_ = std::make_unique<State>(scenario, options, choose_compute(options.compute));
+  State& s = *state_;
+  s.end.breathe = [&s] {
+    for (const auto& peer : s.peers) peer->session->breathe();
+  };
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    s.peers.push_back(std::make_unique<Peer>());
+    s.connect(*s.peers.back(), peers[i], i);
+  }
+}
+
+DecodeRole::~DecodeRole() {
+  if (state_ && !state_->closed) {
+    // Not by close(): something went wrong here, and the peers should know.
+    for (const auto& peer : state_->peers) {
+      if (!peer->session) continue;
+      peer->session->send_text(FrameKind::abort, "the decode role ended early");
+      peer->session->close();
+    }
+  }
+}
+
+StrategyRun DecodeRole::run(const StrategyOptions& strategy, std::uint32_t seed,
+                            const TraceFor& trace) {
+  State& s = *state_;
+  RoleEnd& end = s.end;
+  RunNumber number;
+  while (number.strategy < s.scenario.strategies.size() &&
+         &s.scenario.strategies[number.strategy] != &strategy) {
+    ++number.strategy;
+  }
+  number.seed = seed;
+  number.number = ++s.runs;
+  for (const auto& peer : s.peers) peer->session->send(FrameKind::prepare, encode_prepare(number));
+  const std::vector<RegionPlace> own = end.prepare(number);
+  for (const auto& peer : s.peers) {
+    const auto places = decode_places(
+        peer->session->wait(FrameKind::prepared, s.options.timeout * 6), end.plans().size());
+    if (!places) throw PeerError(peer->session->peer() + " sent regions that are none");
+    RemoteRegions& remote = end.transport->remote_of(peer->endpoint);
+    remote.clear();
+    for (const RegionPlace& place : *places) {
+      if (place.length < end.plans()[place.region.index()].region_bytes) {
+        throw PeerError(fmt::format("{}: region {} of {} bytes; expected {}", peer->session->peer(),
+                                    place.region.value(), place.length,
+                                    end.plans()[place.region.index()].region_bytes));
+      }
+      remote.set(place);
+    }
+    peer->records.clear();
+    peer->bad_records.clear();
+  }
+  s.measure_clocks();
+  const TimePoint zero = later(std::max(s.loop.clock(), s.loop.now()), kLead);
+  const std::int64_t loop_zero_ns = nanoseconds_of(s.loop.zero());
+  const std::int64_t zero_ns = loop_zero_ns + zero.time_since_epoch().count() / 1000;
+  for (const auto& peer : s.peers) {
+    StartFrame start;
+    start.zero_ns = zero_ns + peer->clock.peer_minus_own_ns;
+    start.peer_minus_own_ns = peer->clock.peer_minus_own_ns;
+    start.loop_zero_ns = loop_zero_ns;
+    start.places = own;
+    peer->session->send(FrameKind::start, encode_start(start));
+  }
+  TokenWatch watch;
+  watch.loop = &s.loop;
+  watch.left = end.plans().size();
+  watch.last = static_cast<std::int32_t>(s.scenario.output_tokens);
+  end.start(zero, &watch);
+  while (watch.left > 0) end.run();
+  end.drain();
+  for (const auto& peer : s.peers) peer->session->send(FrameKind::run_end);
+  for (const auto& peer : s.peers) {
+    peer->session->wait(FrameKind::run_done, s.options.timeout * 4);
+    if (!peer->bad_records.empty()) {
+      throw PeerError(fmt::format("{} sent records that are none: {}", peer->session->peer(),
+                                  peer->bad_records));
+    }
+  }
+  const std::vector<RequestPlan> plans = end.plans();
+  std::vector<TraceRecord> records = end.finish();
+  for (const auto& peer : s.peers) {
+    records.insert(records.end(), peer->records.begin(), peer->records.end());
+  }
+  sort_records(records);
+
+  TraceSink* sink =
+      trace ? trace(strategy.name, end.places.gpu_names, end.places.endpoint_names) : nullptr;
+  MetricsCollector metrics(plans.size(), sink);
+  for (const TraceRecord& record : records) metrics.record(record);
+  struct NoTrace final : TraceSink {
+    void record(const TraceRecord&) override {}
+  } no_trace;
+  SimWorld rates(s.scenario, end.models, {}, no_trace);
+  StrategyRun run = strategy_run_of(
+      s.scenario, strategy, metrics, plans,
+      [&](EndpointId from, EndpointId to) { return rates.line_rate(from, to); },
+      [&](EndpointId from, EndpointId to) { return rates.latency(from, to); },
+      "a request never got its second token");
+  run.utilisation = utilisation_of(
+      records, end.places, [&](EndpointId e) { return rates.port(e); }, metrics.last_activity());
+  return run;
+}
+
+void DecodeRole::close() {
+  State& s = *state_;
+  s.closed = true;
+  for (const auto& peer : s.peers) {
+    peer->session->on_end(nullptr);
+    peer->session->send(FrameKind::bye);
+  }
+  for (const auto& peer : s.peers) peer->session->close();
+}
+
+std::vector<PeerPath> DecodeRole::paths() const {
+  std::vector<PeerPath> paths;
+  for (const auto& peer : state_->peers) {
+    paths.push_back({peer->address, peer->transport,
+                     static_cast<double>(peer->clock.error_ns) / 1e3,
+                     static_cast<double>(peer->clock.round_trip_ns) / 1e3});
+  }
+  return paths;
+}
+
+std::string DecodeRole::compute() const { return to_string(state_->compute); }
+std::int64_t DecodeRole::verified_bytes() const { return state_->end.verified_bytes; }
+
+}  // namespace kvlane::live

@@ -1,0 +1,254 @@
+#include "calibrate/live/role/prefill_role.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "calibrate/live/role/await_connection.h"
+#include "calibrate/live/role/choice.h"
+#include "calibrate/live/role/role.h"
+#include "calibrate/live/role/run_frames.h"
+#include "sim/base/check.h"
+
+namespace kvlane::live {
+namespace {
+
+constexpr Duration kSpin = std::chrono::microseconds(20);
+constexpr Duration kForever = std::chrono::hours(24 * 30);
+constexpr std::size_t kRecordsAFrame = 100'000;
+
+std::string value_of(const Config& config, const std::string& name) {
+  for (const auto& [key, value] : config) {
+    if (key == name) return value;
+  }
+  return {};
+}
+
+class PrefillRole {
+ public:
+  PrefillRole(const Scenario& scenario, const LiveOptions& options, const SocketAddress& listen,
+              const Say& say)
+      : scenario_(scenario),
+        options_(options),
+        say_(say),
+        compute_(choose_compute(options.compute)),
+        abilities_(abilities(options.transport)),
+        places_(places_of(scenario)),
+        listener_(loop_, listen) {}
+
+  void serve() {
+    say_("listening " + listener_.address().text());
+    while (!admit()) {
+    }
+    try {
+      connect();
+      while (one_run()) {
+      }
+    } catch (const std::exception& error) {
+      // The peer should know why, too.
+      session_->send_text(FrameKind::abort, error.what());
+      session_->close();
+      throw;
+    }
+    session_->close();
+  }
+
+ private:
+  // True when somebody is in. Who does not know the secret or has another scenario is refused with
+  // a line, and the door stays open; but one that differs in what it was started with will not
+  // come back otherwise, so that its refusal ends this role too.
+  bool admit() {
+    int fd = -1;
+    listener_.on_session([&](int socket, const Hello&) {
+      if (fd >= 0) {
+        ::close(socket);
+        return;
+      }
+      fd = socket;
+      loop_.stop();
+    });
+    loop_.hold();
+    while (fd < 0) loop_.run();
+    loop_.release();
+    listener_.on_session(nullptr);
+    Session::Options session_options;
+    session_options.lease = options_.lease;
+    session_options.peer = "decode at " + peer_address(fd).text();
+    session_ = std::make_unique<Session>(loop_, fd, session_options);
+    const Identity identity{options_.secret, options_.version};
+    try {
+      given_ = shake_hands_passive(
+          *session_, identity, config_of(scenario_, compute_, options_.verify, options_.checksum),
+          {"instance", "host"}, options_.connect);
+    } catch (const PeerError& error) {
+      if (session_->trusted()) throw;
+      say_(error.what());
+      session_.reset();
+      return false;
+    }
+    const std::string instance = value_of(given_, "instance");
+    std::size_t number = 0;
+    const auto [end, problem] =
+        std::from_chars(instance.data(), instance.data() + instance.size(), number);
+    if (problem != std::errc() || end != instance.data() + instance.size() ||
+        number >= places_.prefills.size()) {
+      throw PeerError(fmt::format("{} calls this prefill instance {} of {}", session_->peer(),
+                                  instance, places_.prefills.size()));
+    }
+    here_ = places_.prefills[number];
+    return true;
+  }
+
+  void connect() {
+    end_ = std::make_unique<RoleEnd>(loop_, scenario_, options_, compute_, here_);
+    end_->breathe = [this] { session_->breathe(); };
+    session_->send(FrameKind::accept,
+                   encode_config({{"transports", abilities_}, {"host", host_identity()}}));
+    Reader chosen_in(chosen_ = session_->wait(FrameKind::transport, options_.connect));
+    const std::string chosen = chosen_in.get_text(64);
+    if (!chosen_in.done() || abilities_.find(chosen) == std::string::npos) {
+      throw PeerError(
+          fmt::format("{} chose transport '{}' of {}", session_->peer(), chosen, abilities_));
+    }
+    backend_ = open_backend(chosen, loop_, *end_->pool, &listener_, {}, options_);
+    ConnectionOptions connection;
+    connection.queues = places_.queues;
+    connection.checksum = options_.checksum;
+    const EndpointId decode = places_.decode;
+    const ConnectionMemory memory{end_->regions.get(), &end_->transport->remote_of(decode)};
+    pending_ = backend_->prepare(
+        end_->transport->owner_of(decode), memory, connection, true,
+        {[](void* self, std::uint64_t) { static_cast<PrefillRole*>(self)->loop_.stop(); }, this,
+         0});
+    session_->send(FrameKind::offer, pending_->offer());
+    pending_->connect(session_->wait(FrameKind::offer, options_.connect));
+    std::unique_ptr<Connection> made =
+        await_connection(*pending_, *session_, loop_, options_.connect);
+    end_->transport->connect(decode, std::move(made));
+    session_->send(FrameKind::ready);
+    session_->wait(FrameKind::ready, options_.connect);
+    session_->on_end([this](const std::string& reason) {
+      end_->fail(fmt::format("{} {}", session_->peer(), reason));
+    });
+    session_->take_up(FrameKind::run_end, [this](std::span<const std::byte>) {
+      run_over_ = true;
+      loop_.stop();
+    });
+    session_->take_up(FrameKind::prefill_ended, [this](std::span<const std::byte> body) {
+      Reader in(body);
+      const RequestId request(in.get<std::uint32_t>());
+      if (!running_) return;
+      if (!in.done() || request.index() >= end_->plans().size() ||
+          end_->deployment().prefill_of(request) == here_) {
+        return end_->fail(session_->peer() + " told of a prefill that is none of another");
+      }
+      end_->deployment().router().prefill_ended_elsewhere(request);
+    });
+    session_->take_up(FrameKind::push_fail, [this](std::span<const std::byte> body) {
+      Reader in(body);
+      const std::string why = in.get_text(1024);
+      end_->fail(fmt::format("{} could not go on: {}", session_->peer(), why));
+    });
+  }
+
+  // False: the peer said goodbye.
+  bool one_run() {
+    bool over = false;
+    session_->take_up(FrameKind::bye, [&](std::span<const std::byte>) {
+      over = true;
+      session_->close();
+      loop_.stop();
+    });
+    std::vector<std::byte> body;
+    try {
+      body = session_->wait(FrameKind::prepare, kForever);
+    } catch (const PeerError&) {
+      if (over) return false;
+      throw;
+    }
+    const std::optional<RunNumber> number = decode_prepare(body);
+    if (!number || number->strategy >= scenario_.strategies.size() ||
+        number->seed >= static_cast<std::uint64_t>(scenario_.seeds)) {
+      throw PeerError(session_->peer() + " asked for a run that this scenario has not got");
+    }
+    run_over_ = false;
+    const std::vector<RegionPlace> places = end_->prepare(*number);
+    session_->send(FrameKind::prepared, encode_places(places));
+    const std::optional<StartFrame> start =
+        decode_start(session_->wait(FrameKind::start, options_.connect), end_->plans().size());
+    if (!start || start->places.size() != end_->plans().size()) {
+      throw PeerError(session_->peer() + " sent a start that is none");
+    }
+    RemoteRegions& remote = end_->transport->remote_of(places_.decode);
+    remote.clear();
+    for (const RegionPlace& place : start->places) {
+      if (place.length < end_->plans()[place.region.index()].region_bytes) {
+        throw PeerError(fmt::format("{}: region {} of {} bytes; expected {}", session_->peer(),
+                                    place.region.value(), place.length,
+                                    end_->plans()[place.region.index()].region_bytes));
+      }
+      remote.set(place);
+    }
+    const std::int64_t own_zero =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(loop_.zero().time_since_epoch())
+            .count();
+    // A time of the decode side's loop, as one of ours.
+    end_->transport->set_clock(
+        places_.decode,
+        std::chrono::nanoseconds(start->loop_zero_ns + start->peer_minus_own_ns - own_zero));
+    const TimePoint zero =
+        std::max(TimePoint(std::chrono::nanoseconds(start->zero_ns - own_zero)), loop_.clock());
+    end_->deployment().router().on_prefill_ended([this](RequestId request) {
+      std::vector<std::byte> told;
+      Writer(told).put(request.value());
+      session_->send(FrameKind::prefill_ended, told);
+    });
+    running_ = true;
+    end_->start(zero, nullptr);
+    while (!run_over_) end_->run();
+    end_->drain();
+    running_ = false;
+    const std::vector<TraceRecord> records = end_->finish();
+    const std::span<const TraceRecord> all(records);
+    for (std::size_t at = 0; at < all.size(); at += kRecordsAFrame) {
+      session_->send(FrameKind::records,
+                     encode_records(all.subspan(at, std::min(kRecordsAFrame, all.size() - at))));
+    }
+    session_->send(FrameKind::run_done);
+    return true;
+  }
+
+  const Scenario& scenario_;
+  const LiveOptions& options_;
+  const Say& say_;
+  const ComputeKind compute_;
+  const std::string abilities_;
+  const Places places_;
+  WallLoop loop_{kSpin};
+  Listener listener_;
+  Config given_;
+  EndpointId here_;
+  std::vector<std::byte> chosen_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<PendingConnection> pending_;
+  std::unique_ptr<RoleEnd> end_;
+  bool running_ = false, run_over_ = false;
+};
+
+}  // namespace
+
+void run_prefill_role(const Scenario& scenario, const LiveOptions& options,
+                      const SocketAddress& listen, const Say& say) {
+  if (!listen.is_loopback() && options.secret.empty()) {
+    throw OptionError(fmt::format(
+        "--listen {}: no secret; expected --secret-file FILE or KVLANE_SECRET, the same "
+        "on both hosts, when listening on anything but loopback",
+        listen.text()));
+  }
+  PrefillRole(scenario, options, listen, say).serve();
+}
+
+}  // namespace kvlane::live

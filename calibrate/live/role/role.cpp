@@ -1,0 +1,298 @@
+#include "calibrate/live/role/role.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "calibrate/live/memory/pattern.h"
+#include "sim/base/check.h"
+#include "sim/base/input_error.h"
+
+namespace kvlane::live {
+namespace {
+
+constexpr std::size_t kSlice = std::size_t{64} << 20U;  // bytes filled between two breaths
+
+std::string hash_of(const Scenario& scenario) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const InputFile& input : scenario.inputs) {
+    for (const char c : input.sha256) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+// Room for the regions of any strategy.
+std::int64_t most_region_bytes(const Scenario& scenario, Workload& workload) {
+  std::int64_t most = 0;
+  for (const StrategyOptions& strategy : scenario.strategies) {
+    std::int64_t sum = 0;
+    for (const RequestPlan& plan : plan_requests(scenario, workload, strategy)) {
+      sum += plan.region_bytes + 128;
+    }
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+void check_memory(std::int64_t bytes) {
+  struct sysinfo info {};
+  ::sysinfo(&info);
+  const auto unit = static_cast<std::int64_t>(info.mem_unit);
+  const std::int64_t there = static_cast<std::int64_t>(info.totalram) * unit;
+  if (bytes > there / 10 * 9) {
+    throw RunError(
+        fmt::format("the KV of this scenario takes {:.2f} GB at each role and this host "
+                    "has {:.2f} GB; expected shorter prompts or a smaller model",
+                    static_cast<double>(bytes) / 1e9, static_cast<double>(there) / 1e9));
+  }
+}
+
+void pin_to(const std::vector<int>& processors) {
+  if (processors.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int processor : processors) CPU_SET(static_cast<std::size_t>(processor), &set);
+  if (::sched_setaffinity(0, sizeof set, &set) != 0) {
+    throw std::system_error(errno, std::generic_category(), "sched_setaffinity");
+  }
+}
+
+}  // namespace
+
+Places places_of(const Scenario& scenario) {
+  Places places;
+  std::uint32_t endpoint = 0;
+  std::int64_t decodes = 0;
+  for (const InstanceGroup& group : scenario.instances) {
+    for (const std::string& name : instance_names(group)) {
+      const EndpointId id(endpoint++);
+      places.endpoint_names.push_back(name);
+      if (group.role == Role::decode) {
+        places.decode = id;
+        ++decodes;
+      } else {
+        places.prefills.push_back(id);
+        places.queues = std::max(places.queues, static_cast<std::uint32_t>(group.gpus / group.tp));
+      }
+      places.gpus.emplace_back();
+      for (std::int64_t g = 0; g < group.gpus; ++g) {
+        places.gpus.back().push_back(GpuId(places.gpu_count++));
+        places.gpu_names.push_back(group.gpus == 1 ? name : fmt::format("{} gpu {}", name, g));
+      }
+    }
+  }
+  if (decodes != 1) {
+    throw InputError({scenario.name, 0, 0}, fmt::format("{} decode instances", decodes),
+                     "a live run has one decode role; expected one decode instance");
+  }
+  return places;
+}
+
+Config config_of(const Scenario& scenario, ComputeKind compute, bool verify, bool checksum) {
+  const ModelSpec& model = scenario.model;
+  Config config;
+  const auto add = [&](const char* name, std::string value) {
+    config.emplace_back(name, std::move(value));
+  };
+  add("model", model.name);
+  add("layers", fmt::format("{}", model.layers.size()));
+  std::string heads;
+  std::string widths;
+  for (const LayerSpec& layer : model.layers) {
+    const std::string h = fmt::format("{}", layer.kv_heads);
+    const std::string w = fmt::format("{}", layer.head_dim);
+    if (heads.rfind(h) == std::string::npos) heads += (heads.empty() ? "" : " ") + h;
+    if (widths.rfind(w) == std::string::npos) widths += (widths.empty() ? "" : " ") + w;
+  }
+  add("kv_heads", heads);
+  add("head_dim", widths);
+  add("kv_element_bytes", fmt::format("{}", model.kv_element_bytes));
+  add("layout", "layer, block, token, kv head, K then V");
+  add("blocks_per_layer", fmt::format("{}", scenario.serving.blocks));
+  add("memory", "host");
+  std::string tp;
+  for (const InstanceGroup& group : scenario.instances) {
+    tp += fmt::format("{}{} {} x {} GPUs, TP {}", tp.empty() ? "" : ", ",
+                      group.role == Role::prefill ? "prefill" : "decode", group.count, group.gpus,
+                      group.tp);
+  }
+  add("instances", tp);
+  std::string prompts;
+  for (const Prompt& prompt : scenario.prompts) {
+    prompts += fmt::format("{}{} x {}", prompts.empty() ? "" : ", ", prompt.count, prompt.tokens);
+  }
+  add("prompts", prompts);
+  add("output_tokens", fmt::format("{}", scenario.output_tokens));
+  std::string strategies;
+  for (const StrategyOptions& strategy : scenario.strategies) {
+    strategies += (strategies.empty() ? "" : ", ") + strategy.name;
+  }
+  add("strategies",
+      strategies.size() > 1500 ? fmt::format("{}", scenario.strategies.size()) : strategies);
+  add("seed", fmt::format("{}", scenario.seed));
+  add("compute", to_string(compute));
+  add("verify", verify ? "yes" : "no");
+  add("checksum", checksum ? "yes" : "no");
+  add("scenario files (hash)", hash_of(scenario));
+  return config;
+}
+
+struct RoleEnd::Run {
+  Run(RoleEnd& end, const StrategyOptions& strategy, const RunNumber& run_number)
+      : number(run_number),
+        loop(end.loop),
+        world(end.scenario, end.models, loop, *end.transport, *end.compute, end.here),
+        deployment(end.scenario, end.workload(run_number.seed), strategy, world, sink),
+        inspector(deployment.requests(), *end.regions, end.here == end.places.decode,
+                  run_number.number, end.options.verify) {}
+
+  struct Sink final : TraceSink {
+    RecordList list;
+    TraceSink* next = nullptr;
+    void record(const TraceRecord& r) override {
+      list.record(r);
+      if (next != nullptr) next->record(r);
+    }
+  };
+  RunNumber number;
+  Sink sink;
+  RunLoop loop;
+  RoleWorld world;
+  Deployment deployment;
+  ByteInspector inspector;
+  std::vector<RegionId> regions;
+};
+
+RoleEnd::RoleEnd(WallLoop& l, const Scenario& s, const LiveOptions& o, ComputeKind kind,
+                 EndpointId self)
+    : loop(l),
+      scenario(s),
+      options(o),
+      places(places_of(s)),
+      here(self),
+      models(make_cost_models(s)) {
+  pin_to(options.processors);
+  std::int64_t bytes = most_region_bytes(scenario, workload(0));
+  check_memory(bytes);
+  pool = std::make_unique<Pool>(static_cast<std::size_t>(bytes));
+  regions = std::make_unique<RegionTable>(*pool);
+  transport = std::make_unique<LiveTransport>(loop, here, *regions,
+                                              LiveTransport::Options{options.timeout});
+  transport->on_failure([this](EndpointId peer, const std::string& reason) {
+    fail(fmt::format("{}: {}", places.endpoint_names[peer.index()], reason));
+  });
+  compute = std::make_unique<RoleCompute>(loop, scenario, models, places.gpus[here.index()], kind,
+                                          options);
+}
+
+RoleEnd::~RoleEnd() {
+  if (transport) transport->close();
+}
+
+Workload& RoleEnd::workload(std::uint32_t seed) {
+  auto& made = workloads_[seed];
+  if (!made) made = std::make_unique<Workload>(scenario, scenario.seed + seed);
+  return *made;
+}
+
+Deployment& RoleEnd::deployment() { return run_->deployment; }
+const std::vector<RequestPlan>& RoleEnd::plans() const { return run_->deployment.requests(); }
+
+std::vector<RegionPlace> RoleEnd::prepare(const RunNumber& number) {
+  KVLANE_CHECK(!run_ && number.strategy < scenario.strategies.size(), "strategy {} of {}",
+               number.strategy, scenario.strategies.size());
+  run_ = std::make_unique<Run>(*this, scenario.strategies[number.strategy], number);
+  std::vector<RegionPlace> told;
+  const bool prefill = here != places.decode;
+  for (const RequestPlan& plan : run_->deployment.requests()) {
+    if (prefill && run_->deployment.prefill_of(plan.id) != here) continue;
+    KVLANE_CHECK(regions->create(plan.region, plan.region_bytes), "no room for request {}",
+                 plan.id.value());
+    run_->regions.push_back(plan.region);
+    const auto size = static_cast<std::size_t>(plan.region_bytes);
+    const std::span<std::byte> bytes = regions->bytes_of(plan.region).first(size);
+    for (std::size_t at = 0; at < size; at += kSlice) {
+      const std::span<std::byte> slice = bytes.subspan(at, std::min(kSlice, size - at));
+      if (prefill) {
+        fill_pattern(run_->inspector.seed_of(plan.region), static_cast<std::int64_t>(at), slice);
+      } else {
+        std::ranges::fill(slice, std::byte{0});
+      }
+      breathe();
+    }
+    told.push_back(regions->expose(plan.region));
+  }
+  return told;
+}
+
+void RoleEnd::start(TimePoint at, TraceSink* next) {
+  run_->loop.start_at(at);
+  run_->sink.next = next;
+  compute->begin_run(run_->loop, run_->sink);
+  transport->begin_run(&run_->sink, &run_->inspector, at);
+  // Serving objects of this process have set their handler on the transport when they were made.
+  run_->loop.schedule_at(
+      TimePoint{}, {[](void* self, std::uint64_t) { static_cast<Run*>(self)->deployment.start(); },
+                    run_.get(), 0});
+}
+
+void RoleEnd::run() {
+  loop.hold();
+  loop.run();
+  loop.release();
+  check();
+  run_->deployment.rethrow();
+}
+
+void RoleEnd::drain() {
+  const TimePoint limit = later(loop.clock(), options.timeout * 3);
+  while (transport->in_flight() > 0 || compute->in_flight() > 0) {
+    check();
+    if (loop.clock() > limit) {
+      throw PeerError(fmt::format(
+          "{} transfers and {} pieces of work still run {:.0f} s after the "
+          "last token",
+          transport->in_flight(), compute->in_flight(), to_seconds(options.timeout * 3)));
+    }
+    loop.schedule_at(later(std::max(loop.now(), loop.clock()), std::chrono::microseconds(200)),
+                     {[](void* l, std::uint64_t) { static_cast<WallLoop*>(l)->stop(); }, &loop, 0});
+    loop.run();
+  }
+  check();
+  run_->deployment.rethrow();
+}
+
+std::vector<TraceRecord> RoleEnd::finish() {
+  const ByteInspector& seen = run_->inspector;
+  verified_bytes += seen.verified();
+  std::int64_t strayed = 0;
+  for (const RegionId region : run_->regions) {
+    if (options.verify && here == places.decode) strayed += run_->inspector.strayed(region);
+  }
+  if (seen.wrong() > 0 || strayed > 0) {
+    throw RunError(fmt::format(
+        "{} of {} bytes that arrived are wrong, {} bytes were written where none belong",
+        seen.wrong(), seen.verified(), strayed));
+  }
+  compute->end_run();
+  transport->end_run();
+  for (const RegionId region : run_->regions) regions->withdraw(region, {});
+  std::vector<TraceRecord> records = std::move(run_->sink.list.records);
+  run_.reset();
+  return records;
+}
+
+void RoleEnd::fail(const std::string& reason) {
+  if (failure_.empty()) failure_ = reason;
+  loop.stop();
+}
+
+void RoleEnd::check() {
+  if (!failure_.empty()) throw PeerError(failure_);
+}
+
+}  // namespace kvlane::live

@@ -1,0 +1,156 @@
+#include "sim/cli/live_arguments.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "sim/base/input_error.h"
+#include "sim/scenario/quantity.h"
+
+namespace kvlane::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::size_t kMostSecret = 4096;
+
+Duration duration_of(const std::string& option, const std::string& text) {
+  const std::int64_t ps = parse_integer_quantity(text, UnitFamily::time, {option, 0, 0});
+  if (ps < 1'000'000'000) {  // 1 ms
+    throw UsageError(fmt::format("{} {}: expected at least 1 ms", option, text));
+  }
+  return Duration(ps);
+}
+
+std::int64_t count_of(const std::string& option, const std::string& text, std::int64_t least,
+                      std::int64_t most) {
+  const std::int64_t count = parse_integer(text, {option, 0, 0});
+  if (count < least || count > most) {
+    throw UsageError(fmt::format("{} {}: expected {} to {}", option, text, least, most));
+  }
+  return count;
+}
+
+std::string read_secret(const std::string& path) {
+  if (path.empty()) {
+    const char* from_environment = std::getenv("KVLANE_SECRET");
+    return from_environment == nullptr ? "" : from_environment;
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) throw InputError({path, 0, 0}, "cannot be read", "expected a file with the secret");
+  std::string secret = text.str();
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  if (secret.size() < 8 || secret.size() > kMostSecret) {
+    throw InputError({path, 0, 0}, fmt::format("a secret of {} bytes", secret.size()),
+                     fmt::format("expected 8 to {}", kMostSecret));
+  }
+  return secret;
+}
+
+template <class Kind>
+Kind kind_of(const std::string& option, const std::string& text,
+             std::initializer_list<Kind> kinds) {
+  std::vector<std::string> words;
+  for (const Kind kind : kinds) {
+    if (text == live::to_string(kind)) return kind;
+    words.emplace_back(live::to_string(kind));
+  }
+  expect_word(option, text, words);
+  return *kinds.begin();
+}
+
+// Option, value, and whether it is told to a role that this process starts.
+struct Word {
+  const char* name;
+  std::string LiveArguments::*value;
+};
+constexpr Word kWords[] = {{"transport", &LiveArguments::transport},
+                           {"compute", &LiveArguments::compute},
+                           {"secret-file", &LiveArguments::secret_file},
+                           {"timeout", &LiveArguments::timeout},
+                           {"lease", &LiveArguments::lease},
+                           {"connect-timeout", &LiveArguments::connect},
+                           {"threads", &LiveArguments::threads},
+                           {"rdma-device", &LiveArguments::rdma_device},
+                           {"gid-index", &LiveArguments::gid_index}};
+constexpr const char* kFlags[] = {"verify", "checksum"};
+
+}  // namespace
+
+void LiveArguments::add(po::options_description& options) {
+  options.add_options()("transport", po::value(&transport),
+                        "shm, tcp, rdma or modeled; auto takes the best that both roles have")(
+      "compute", po::value(&compute),
+      "cpu, cuda or modeled (waits the modelled time); auto takes the best of this machine")(
+      "verify", "check every byte of KV where it arrives")(
+      "checksum", "CRC-32 over every transfer, looked at before it is told")(
+      "secret-file", po::value(&secret_file),
+      "file with the secret that both roles share (or KVLANE_SECRET); needed beyond loopback")(
+      "timeout", po::value(&timeout),
+      "transfers in flight and nothing moves: the peer's end (10 s)")(
+      "lease", po::value(&lease), "nothing heard of a peer: its end (5 s)")(
+      "connect-timeout", po::value(&connect), "until a peer listens (30 s)")(
+      "threads", po::value(&threads), "CPU threads of a GPU's kernels with --compute cpu (1)")(
+      "processors", po::value(&processors), "where this role runs, as 0,2")(
+      "rdma-device", po::value(&rdma_device), "the first that fits, without")(
+      "gid-index", po::value(&gid_index), "by type and address, without");
+}
+
+bool LiveArguments::any(const Arguments& arguments) const {
+  for (const Word& word : kWords) {
+    if (arguments.has(word.name)) return true;
+  }
+  return arguments.has("verify") || arguments.has("checksum") || arguments.has("processors");
+}
+
+live::LiveOptions LiveArguments::options(const std::string& command, const Arguments& arguments,
+                                         const Context& context) const {
+  using live::ComputeKind;
+  using live::TransportKind;
+  live::LiveOptions o;
+  o.transport = kind_of("--transport", transport,
+                        {TransportKind::automatic, TransportKind::shm, TransportKind::tcp,
+                         TransportKind::rdma, TransportKind::modeled});
+  o.compute =
+      kind_of("--compute", compute,
+              {ComputeKind::automatic, ComputeKind::cpu, ComputeKind::cuda, ComputeKind::modeled});
+  o.verify = arguments.has("verify");
+  o.checksum = arguments.has("checksum");
+  if (o.transport == TransportKind::modeled && (o.verify || o.checksum)) {
+    throw UsageError(command +
+                     ": --verify and --checksum look at bytes, --transport modeled moves "
+                     "none; expected another transport");
+  }
+  o.secret = read_secret(secret_file);
+  o.version = context.version;
+  o.timeout = duration_of("--timeout", timeout);
+  o.lease = duration_of("--lease", lease);
+  o.connect = duration_of("--connect-timeout", connect);
+  o.threads = static_cast<int>(count_of("--threads", threads, 1, 1024));
+  o.rdma_device = rdma_device;
+  o.gid_index = static_cast<int>(count_of("--gid-index", gid_index, -1, 255));
+  std::stringstream list(processors);
+  for (std::string number; std::getline(list, number, ',');) {
+    o.processors.push_back(static_cast<int>(count_of("--processors", number, 0, 1023)));
+  }
+  return o;
+}
+
+std::vector<std::string> LiveArguments::words(const Arguments& arguments) const {
+  std::vector<std::string> words;
+  for (const Word& word : kWords) {
+    if (!arguments.has(word.name)) continue;
+    words.push_back(std::string("--") + word.name);
+    words.push_back(this->*word.value);
+  }
+  for (const char* flag : kFlags) {
+    if (arguments.has(flag)) words.push_back(std::string("--") + flag);
+  }
+  return words;
+}
+
+}  // namespace kvlane::cli

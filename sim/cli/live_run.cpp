@@ -1,0 +1,105 @@
+#include "sim/cli/live_run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "calibrate/live/role/role.h"
+#include "sim/base/input_error.h"
+
+namespace kvlane::cli {
+namespace {
+
+constexpr Duration kListensWithin = std::chrono::seconds(60);
+
+// These have no transfer to run for real: an infinite link, and both phases on one GPU.
+bool runs_live(const StrategyOptions& strategy) {
+  return strategy.policy != PolicyKind::ideal && strategy.policy != PolicyKind::colocated;
+}
+
+}  // namespace
+
+std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+LiveRun::LiveRun(const Scenario& scenario, const live::LiveOptions& options, const Start& start,
+                 const live::Say& say)
+    : scenario_(scenario) {
+  if (!scenario.link_events.empty()) {
+    throw InputError({scenario.name, 0, 0}, "network.events",
+                     "a live link fails when it fails; expected a scenario without them");
+  }
+  std::vector<std::string> peers = start.peers;
+  if (peers.empty()) {
+    const std::size_t count = live::places_of(scenario).prefills.size();
+    std::vector<std::string> words = {own_program(), "run"};
+    words.insert(words.end(), start.words.begin(), start.words.end());
+    words.insert(words.end(), {"--role", "prefill", "--listen", start.listen});
+    if (!start.prefill_processors.empty()) {
+      std::string list;
+      for (const int p : start.prefill_processors)
+        list += fmt::format("{}{}", list.empty() ? "" : ",", p);
+      words.insert(words.end(), {"--processors", list});
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      children_.push_back(std::make_unique<live::ChildRole>(words, start.enter));
+    }
+    for (const auto& child : children_) {
+      peers.push_back(child->wait_until_listening(kListensWithin));
+    }
+  }
+  std::vector<live::SocketAddress> addresses;
+  for (const std::string& peer : peers) addresses.push_back(live::parse_address(peer, "--peer"));
+  decode_ = std::make_unique<live::DecodeRole>(scenario, options, addresses, say);
+  for (const live::PeerPath& path : decode_->paths()) {
+    say(fmt::format("{}: transport {}, compute {}", path.address, path.transport,
+                    decode_->compute()));
+  }
+}
+
+LiveRun::~LiveRun() = default;
+
+void LiveRun::take_over(RunOptions& options, std::vector<std::string>& warnings) {
+  std::vector<std::string> chosen;
+  for (const StrategyOptions& strategy : scenario_.strategies) {
+    const bool asked = options.only.empty() || std::find(options.only.begin(), options.only.end(),
+                                                         strategy.name) != options.only.end();
+    if (!asked) continue;
+    if (runs_live(strategy)) {
+      chosen.push_back(strategy.name);
+    } else {
+      warnings.push_back(fmt::format("strategy '{}' was left out: policy {} moves nothing",
+                                     strategy.name, to_string(strategy.policy)));
+    }
+  }
+  if (chosen.empty()) {
+    throw InputError({scenario_.name, 0, 0}, "no strategy that moves KV",
+                     "expected one, such as full or smartgen, for a live run");
+  }
+  options.only = chosen;
+  options.verdict = false;  // its runs at other bandwidths would be simulated
+  options.execute = [this](const StrategyOptions& strategy, std::uint32_t seed,
+                           const TraceFor& trace) { return decode_->run(strategy, seed, trace); };
+}
+
+void LiveRun::end() {
+  decode_->close();
+  for (const auto& child : children_) {
+    const int status = child->wait(std::chrono::seconds(10));
+    if (status != 0) {
+      throw RunError(fmt::format("a prefill role ended with status {}: {}", status, child->said()));
+    }
+  }
+}
+
+LiveFacts LiveRun::facts() const {
+  LiveFacts facts;
+  facts.compute = decode_->compute();
+  facts.verified_bytes = decode_->verified_bytes();
+  for (const live::PeerPath& path : decode_->paths()) {
+    facts.peers.push_back(
+        {path.address, path.transport, path.clock_error_us * 1e-6, path.round_trip_us * 1e-6});
+  }
+  return facts;
+}
+
+}  // namespace kvlane::cli

@@ -1,0 +1,45 @@
+#pragma once
+// `kvlane run --live` and its roles.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "calibrate/live/role/child.h"
+#include "calibrate/live/role/decode_role.h"
+#include "sim/run/run.h"
+
+namespace kvlane::cli {
+
+// A decode role of this process over prefill roles, its own children or others', for run_scenario.
+class LiveRun {
+ public:
+  struct Start {
+    std::vector<std::string> peers;  // empty: prefill roles are started here
+    std::vector<std::string> words;  // of a prefill role beside --role and --listen
+    std::vector<int> prefill_processors;
+    std::string enter;  // network namespace of the prefill roles
+    std::string listen = "127.0.0.1:0";
+  };
+  // Connects. `say`: lines for stderr. Arguments outlive it.
+  LiveRun(const Scenario& scenario, const live::LiveOptions& options, const Start& start,
+          const live::Say& say);
+  ~LiveRun();
+
+  // Into the options of run_scenario: strategies that can run live, and who runs them.
+  void take_over(RunOptions& options, std::vector<std::string>& warnings);
+  // Says goodbye and waits for the children. RunError when one of them failed.
+  void end();
+  LiveFacts facts() const;
+
+ private:
+  const Scenario& scenario_;
+  std::vector<std::unique_ptr<live::ChildRole>> children_;
+  std::unique_ptr<live::DecodeRole> decode_;
+};
+
+// This program's own path, for children.
+std::string own_program();
+
+}  // namespace kvlane::cli
