@@ -134,6 +134,7 @@ void DecodeRole::State::measure_clocks() {
 DecodeRole::DecodeRole(const Scenario& scenario, const LiveOptions& options,
                        const std::vector<SocketAddress>& peers, const Say&) {
   const Places places = places_of(scenario);
+  pin_to(options.processors);
   if (peers.size() != places.prefills.size()) {
     throw OptionError(
         fmt::format("{} prefill peers; expected {}, one --peer ADDR for "

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <thread>
 
 #include "calibrate/live/role/await_connection.h"
 #include "calibrate/live/role/choice.h"
@@ -36,7 +38,9 @@ class PrefillRole {
         compute_(choose_compute(options.compute)),
         abilities_(abilities(options.transport)),
         places_(places_of(scenario)),
-        listener_(loop_, listen) {}
+        listener_(loop_, listen) {
+    pin_to(options.processors);
+  }
 
   void serve() {
     say_("listening " + listener_.address().text());
@@ -102,7 +106,7 @@ class PrefillRole {
   }
 
   void connect() {
-    end_ = std::make_unique<RoleEnd>(loop_, scenario_, options_, compute_, here_);
+    build_end();
     end_->breathe = [this] { session_->breathe(); };
     session_->send(FrameKind::accept,
                    encode_config({{"transports", abilities_}, {"host", host_identity()}}));
@@ -151,6 +155,26 @@ class PrefillRole {
       const std::string why = in.get_text(1024);
       end_->fail(fmt::format("{} could not go on: {}", session_->peer(), why));
     });
+  }
+
+  // Weights and KV of real kernels take seconds to fill; heartbeats go on meanwhile.
+  void build_end() {
+    std::exception_ptr problem;
+    std::atomic<bool> built{false};
+    std::thread builder([&] {
+      try {
+        end_ = std::make_unique<RoleEnd>(loop_, scenario_, options_, compute_, here_);
+      } catch (...) {
+        problem = std::current_exception();
+      }
+      built = true;
+      loop_.wake({[](void* l, std::uint64_t) { static_cast<WallLoop*>(l)->stop(); }, &loop_, 0});
+    });
+    loop_.hold();
+    while (!built) loop_.run();
+    loop_.release();
+    builder.join();
+    if (problem) std::rethrow_exception(problem);
   }
 
   // False: the peer said goodbye.

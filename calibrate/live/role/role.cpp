@@ -51,6 +51,8 @@ void check_memory(std::int64_t bytes) {
   }
 }
 
+}  // namespace
+
 void pin_to(const std::vector<int>& processors) {
   if (processors.empty()) return;
   cpu_set_t set;
@@ -60,8 +62,6 @@ void pin_to(const std::vector<int>& processors) {
     throw std::system_error(errno, std::generic_category(), "sched_setaffinity");
   }
 }
-
-}  // namespace
 
 Places places_of(const Scenario& scenario) {
   Places places;
@@ -175,7 +175,6 @@ RoleEnd::RoleEnd(WallLoop& l, const Scenario& s, const LiveOptions& o, ComputeKi
       places(places_of(s)),
       here(self),
       models(make_cost_models(s)) {
-  pin_to(options.processors);
   std::int64_t bytes = most_region_bytes(scenario, workload(0));
   check_memory(bytes);
   pool = std::make_unique<Pool>(static_cast<std::size_t>(bytes));

@@ -36,6 +36,9 @@ Places places_of(const Scenario& scenario);
 // What both sides must have alike, in words.
 Config config_of(const Scenario& scenario, ComputeKind compute, bool verify, bool checksum);
 
+// This thread, and those that it starts, to these processors; all when there are none.
+void pin_to(const std::vector<int>& processors);
+
 // A run that both sides prepare in the same way.
 struct RunNumber {
   std::uint32_t strategy = 0;
