@@ -85,6 +85,12 @@ Deployment::Deployment(const Scenario& scenario, Workload& workload,
   environment_.settings = settings_of(scenario, strategy, selector, *workload.requests()[0].layout,
                                       options.free_gather);
   environment_.moves_bytes = world.moves_bytes();
+  for (const World::Instance& instance : world.instances()) {
+    // What the scenario's NIC could do the transport at hand may not.
+    if (instance.here && !world.transport().limits(instance.endpoint).gpu_direct) {
+      environment_.settings.gpu_direct = false;
+    }
+  }
   environment_.requests = plan_requests(scenario, workload, strategy);
   router_ = std::make_unique<Router>(environment_, world);
   build_instances(scenario, world, strategy.policy == PolicyKind::colocated);

@@ -19,11 +19,12 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
-bool contains(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 }  // namespace
+
+bool lists(const std::string& words, const std::string& word) {
+  const std::vector<std::string> all = split(words);
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
 
 std::string abilities(TransportKind asked) {
   if (asked == TransportKind::automatic) return "tcp";
@@ -32,7 +33,6 @@ std::string abilities(TransportKind asked) {
 
 std::string choose_transport(const std::string& ours, const std::string& theirs, bool same_host,
                              TransportKind asked) {
-  const std::vector<std::string> peer = split(theirs);
   for (const std::string& name : split(ours)) {
     if (name == "shm" && !same_host) {
       if (asked == TransportKind::shm) {
@@ -40,7 +40,7 @@ std::string choose_transport(const std::string& ours, const std::string& theirs,
       }
       continue;
     }
-    if (contains(peer, name)) return name;
+    if (lists(theirs, name)) return name;
   }
   throw RunError(fmt::format("no transport in common: {} here, {} at the peer", ours, theirs));
 }

@@ -21,6 +21,9 @@ std::string choose_transport(const std::string& ours, const std::string& theirs,
 // The best that this machine has, or what was asked for by name. RunError where that is missing.
 ComputeKind choose_compute(ComputeKind asked);
 
+// Whether a comma-separated list has the word.
+bool lists(const std::string& words, const std::string& word);
+
 // What tells one boot of one host from another.
 std::string host_identity();
 

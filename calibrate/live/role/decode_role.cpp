@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "calibrate/live/role/await_connection.h"
 #include "calibrate/live/role/choice.h"
 #include "calibrate/live/role/role.h"
 #include "calibrate/live/role/run_frames.h"
 #include "calibrate/live/role/utilisation.h"
+#include "calibrate/live/role/wire_up.h"
 #include "calibrate/live/socket/dial.h"
 #include "sim/base/check.h"
 #include "sim/metrics/collector.h"
@@ -29,10 +29,9 @@ std::int64_t nanoseconds_of(SteadyTime time) {
 struct Peer {
   EndpointId endpoint;
   std::unique_ptr<Session> session;
-  std::unique_ptr<Backend> backend;
-  std::unique_ptr<PendingConnection> pending;
+  Wire wire;
   Session::ClockOffset clock;
-  std::string address, transport;
+  std::string address;
   std::vector<TraceRecord> records;
   std::string bad_records;
 };
@@ -83,34 +82,12 @@ void DecodeRole::State::connect(Peer& peer, const SocketAddress& address, std::s
   session.on_end([this, &session](const std::string& reason) {
     end.fail(fmt::format("{} {}", session.peer(), reason));
   });
-  Config able;
-  if (!decode_config(session.wait(FrameKind::accept, options.connect), able)) {
-    throw PeerError(session.peer() + " said of its abilities what is none");
-  }
-  std::string transports;
-  std::string host;
-  for (const auto& [key, value] : able) {
-    if (key == "transports") transports = value;
-    if (key == "host") host = value;
-  }
-  peer.transport = choose_transport(abilities(options.transport), transports,
-                                    host == host_identity(), options.transport);
-  session.send_text(FrameKind::transport, peer.transport);
-  peer.backend = open_backend(peer.transport, loop, *end.pool, nullptr, address, options);
   ConnectionOptions connection;
   connection.queues = end.places.queues;
   connection.checksum = options.checksum;
-  const ConnectionMemory memory{end.regions.get(), &end.transport->remote_of(peer.endpoint)};
-  peer.pending = peer.backend->prepare(
-      end.transport->owner_of(peer.endpoint), memory, connection, false,
-      {[](void* l, std::uint64_t) { static_cast<WallLoop*>(l)->stop(); }, &loop, 0});
-  const std::vector<std::byte> offer = session.wait(FrameKind::offer, options.connect);
-  session.send(FrameKind::offer, peer.pending->offer());
-  peer.pending->connect(offer);
-  end.transport->connect(peer.endpoint,
-                         await_connection(*peer.pending, session, loop, options.connect));
-  session.wait(FrameKind::ready, options.connect);
-  session.send(FrameKind::ready);
+  peer.wire = wire_up_active(
+      session, {loop, *end.pool, *end.regions, *end.transport, peer.endpoint, connection, options},
+      address);
   session.on_end([this, &session](const std::string& reason) {
     end.fail(fmt::format("{} {}", session.peer(), reason));
   });
@@ -258,7 +235,7 @@ void DecodeRole::close() {
 std::vector<PeerPath> DecodeRole::paths() const {
   std::vector<PeerPath> paths;
   for (const auto& peer : state_->peers) {
-    paths.push_back({peer->address, peer->transport,
+    paths.push_back({peer->address, peer->wire.transport,
                      static_cast<double>(peer->clock.error_ns) / 1e3,
                      static_cast<double>(peer->clock.round_trip_ns) / 1e3});
   }

@@ -8,10 +8,10 @@
 #include <charconv>
 #include <thread>
 
-#include "calibrate/live/role/await_connection.h"
 #include "calibrate/live/role/choice.h"
 #include "calibrate/live/role/role.h"
 #include "calibrate/live/role/run_frames.h"
+#include "calibrate/live/role/wire_up.h"
 #include "sim/base/check.h"
 
 namespace kvlane::live {
@@ -36,7 +36,6 @@ class PrefillRole {
         options_(options),
         say_(say),
         compute_(choose_compute(options.compute)),
-        abilities_(abilities(options.transport)),
         places_(places_of(scenario)),
         listener_(loop_, listen) {
     pin_to(options.processors);
@@ -108,31 +107,13 @@ class PrefillRole {
   void connect() {
     build_end();
     end_->breathe = [this] { session_->breathe(); };
-    session_->send(FrameKind::accept,
-                   encode_config({{"transports", abilities_}, {"host", host_identity()}}));
-    Reader chosen_in(chosen_ = session_->wait(FrameKind::transport, options_.connect));
-    const std::string chosen = chosen_in.get_text(64);
-    if (!chosen_in.done() || abilities_.find(chosen) == std::string::npos) {
-      throw PeerError(
-          fmt::format("{} chose transport '{}' of {}", session_->peer(), chosen, abilities_));
-    }
-    backend_ = open_backend(chosen, loop_, *end_->pool, &listener_, {}, options_);
     ConnectionOptions connection;
     connection.queues = places_.queues;
     connection.checksum = options_.checksum;
-    const EndpointId decode = places_.decode;
-    const ConnectionMemory memory{end_->regions.get(), &end_->transport->remote_of(decode)};
-    pending_ = backend_->prepare(
-        end_->transport->owner_of(decode), memory, connection, true,
-        {[](void* self, std::uint64_t) { static_cast<PrefillRole*>(self)->loop_.stop(); }, this,
-         0});
-    session_->send(FrameKind::offer, pending_->offer());
-    pending_->connect(session_->wait(FrameKind::offer, options_.connect));
-    std::unique_ptr<Connection> made =
-        await_connection(*pending_, *session_, loop_, options_.connect);
-    end_->transport->connect(decode, std::move(made));
-    session_->send(FrameKind::ready);
-    session_->wait(FrameKind::ready, options_.connect);
+    wire_ = wire_up_passive(*session_,
+                            {loop_, *end_->pool, *end_->regions, *end_->transport, places_.decode,
+                             connection, options_},
+                            listener_);
     session_->on_end([this](const std::string& reason) {
       end_->fail(fmt::format("{} {}", session_->peer(), reason));
     });
@@ -248,16 +229,13 @@ class PrefillRole {
   const LiveOptions& options_;
   const Say& say_;
   const ComputeKind compute_;
-  const std::string abilities_;
   const Places places_;
   WallLoop loop_{kSpin};
   Listener listener_;
   Config given_;
   EndpointId here_;
-  std::vector<std::byte> chosen_;
   std::unique_ptr<Session> session_;
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<PendingConnection> pending_;
+  Wire wire_;
   std::unique_ptr<RoleEnd> end_;
   bool running_ = false, run_over_ = false;
 };
