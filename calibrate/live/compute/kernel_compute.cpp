@@ -128,6 +128,10 @@ void KernelCompute::ended(std::unique_ptr<Job> job) {
     const std::lock_guard lock(ended_mutex_);
     ended_.push_back(std::move(job));
   }
+  signal();
+}
+
+void KernelCompute::signal() {
   const std::uint64_t one = 1;
   // It can only fail when the counter is full, and then the loop will look.
   [[maybe_unused]] const ssize_t written = ::write(event_, &one, sizeof one);
@@ -138,12 +142,15 @@ void KernelCompute::on_ready(int fd, std::uint32_t) {
   [[maybe_unused]] const ssize_t read = ::read(fd, &count, sizeof count);
   for (;;) {
     std::unique_ptr<Job> job;
+    bool more = false;
     {
       const std::lock_guard lock(ended_mutex_);
       if (ended_.empty()) return;
       job = std::move(ended_.front());
       ended_.pop_front();
+      more = !ended_.empty();
     }
+    if (job->error && more) signal();  // the others are told after what this throws
     deliver(*job);
   }
 }

@@ -61,6 +61,7 @@ class KernelCompute : public Compute, private Pollable {
   void ended(std::unique_ptr<Job> job);
   void on_ready(int fd, std::uint32_t epoll_events) override;
   void deliver(Job& job);
+  void signal();
 
   WallLoop& loop_;
   std::vector<const CostModel*> models_;

@@ -1,0 +1,80 @@
+#pragma once
+// Two ends of a link that is to be measured: the passive one lends its memory, answers, and pushes
+// in the background when it is told to; the active one posts and takes the time. The wire, the
+// transport and the session are those of a live run.
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "calibrate/live/role/prefill_role.h"
+#include "calibrate/live/role/wire_up.h"
+
+namespace kvlane::live {
+
+struct LinkOptions {
+  std::int64_t working_set = std::int64_t{256}
+                             << 20U;  // bytes of memory that transfers go round in
+  std::uint32_t queues = 1;
+};
+
+// Serves one session, then returns.
+void run_link_passive(const LiveOptions& options, const LinkOptions& link,
+                      const SocketAddress& listen, const Say& say);
+
+// What to post: `fragments` pieces of `bytes / fragments` each, scattered over the working set, up
+// to `depth` at a time on `queues` queues in turn, for `seconds` or `count` operations.
+struct LinkLoad {
+  TransferOp op = TransferOp::write;
+  Lane lane = Lane::proactive;
+  std::int64_t bytes = 65536;
+  std::int64_t fragments = 1;
+  int depth = 1;
+  std::uint32_t queues = 1;
+  double seconds = 0.5;
+  double warm_up_seconds = 0.1;
+  std::int64_t least_count = 20;
+};
+
+struct LatencyUs {
+  double min = 0, p50 = 0, p90 = 0, p99 = 0, p999 = 0, max = 0, mean = 0, stdev = 0;
+};
+
+struct LinkSample {
+  LinkLoad load;
+  std::int64_t operations = 0;
+  double seconds = 0;
+  double rate_GBps = 0;  // 1e9 bytes a second, payload
+  double operations_per_s = 0;
+  LatencyUs latency;        // post to completion
+  LatencyUs visible;        // post to the peer's having it in place, by the aligned clocks
+  double cpu_s_per_GB = 0;  // both ends, user and system
+  double post_us = 0;       // mean time in post()
+};
+
+class LinkProbe {
+ public:
+  // Connects. `peer` as of `--peer`.
+  LinkProbe(const LiveOptions& options, const LinkOptions& link, const SocketAddress& peer,
+            const Say& say);
+  ~LinkProbe();
+
+  LinkSample measure(const LinkLoad& load);
+  // Tells the peer to push 1 MiB pieces on the speculative lane from now on, with at most this many
+  // bytes in flight; 0: to stop.
+  void background(std::int64_t bytes_in_flight);
+  // Checks a write, a read and a message byte by byte; RunError where they differ.
+  void verify();
+  void close();
+
+  std::string transport() const;
+  double clock_error_us() const;
+  double connect_seconds() const;  // from the first SYN to the first operation possible
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace kvlane::live
