@@ -102,7 +102,10 @@ void KernelCompute::copy(const CopySpec& copy, Callback completion) {
 void KernelCompute::prepare(GpuId gpu, const Work& work) {
   KVLANE_CHECK(gpu.is_valid() && gpu.index() < models_.size(), "no GPU {}", gpu.value());
   if (work.kind == WorkKind::gather_host || work.kind == WorkKind::host_step) return;
-  const Route& route = routes_[gpu.index()][static_cast<std::size_t>(Place::compute)];
+  // InfiniGen looks ahead beside the layer at hand, HATA works before its own (decode_loads.cpp).
+  const bool ahead = work.kind == WorkKind::select && !work.hashed;
+  const Route& route =
+      routes_[gpu.index()][static_cast<std::size_t>(ahead ? Place::side : Place::compute)];
   KVLANE_CHECK(route.worker != nullptr, "GPU {} is not of this process", gpu.value());
   auto job = std::make_unique<Job>();
   job->kind = Job::Kind::prepare;
