@@ -12,5 +12,5 @@ if(TARGET kvlane_live_rdma)
   endif()
   add_test(NAME live.verbs_guest COMMAND ${CMAKE_SOURCE_DIR}/tests/support/rdma_guest/run.sh
            ${CMAKE_CURRENT_BINARY_DIR}/guest ./verbs_test)
-  set_tests_properties(live.verbs_guest PROPERTIES LABELS "live;guest" TIMEOUT 180 SKIP_RETURN_CODE 77)
+  set_tests_properties(live.verbs_guest PROPERTIES LABELS "live;guest" TIMEOUT 180 PROCESSORS 2 SKIP_RETURN_CODE 77)
 endif()
