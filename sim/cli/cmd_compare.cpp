@@ -7,11 +7,14 @@
 #include "sim/cli/arguments.h"
 #include "sim/cli/commands.h"
 #include "sim/cli/hardware.h"
+#include "sim/cli/live_arguments.h"
 #include "sim/cli/progress.h"
+#include "sim/cli/sim_vs_live.h"
 #include "sim/report/compare.h"
 #include "sim/report/result_json.h"
 #include "sim/run/run.h"
 #include "sim/scenario/input_files.h"
+#include "sim/scenario/quantity.h"
 #include "sim/scenario/scenario_file.h"
 
 namespace kvlane::cli {
@@ -23,7 +26,10 @@ constexpr char kAbout[] =
     "inputs differ, and what makes the numbers hard to compare. The files are what\n"
     "`kvlane run --format json` writes.\n"
     "kvlane compare SCENARIO.yaml --hardware FILE: A is the scenario on its own hardware, B on the "
-    "file's.";
+    "file's.\n"
+    "kvlane compare --sim-vs-live SCENARIO.yaml: simulated on what this machine was measured to "
+    "do, "
+    "and\nrun live; both, and the error of the simulation, for every metric and strategy.";
 
 Result read_result(const std::string& path) {
   return result_from_json(path, InputFiles({}).peek(path, {path}));
@@ -66,13 +72,52 @@ Comparison compare_files(const std::vector<std::string>& files) {
 int compare_command(const Args& args, const Context& context) {
   namespace po = boost::program_options;
   Arguments arguments;
-  std::string format, hardware;
+  LiveArguments live_arguments;
+  SimVsLive wanted;
+  std::string format, hardware, shape, runs = "5";
   arguments.options.add_options()("hardware", po::value(&hardware), kHardwareHelp)(
-      "format", po::value(&format)->default_value("table"), "table, json or csv");
+      "format", po::value(&format)->default_value("table"), "table, json or csv")(
+      "sim-vs-live", "simulate and run the scenario live")(
+      "shape", po::value(&shape),
+      "RATE as 1 Gbps: the live run between two network namespaces of this rate (root)")(
+      "runs", po::value(&runs), "live runs of each strategy, interleaved; medians count (5)")(
+      "recalibrate", "measure this machine's kernels anew (--compute cpu or cuda)")(
+      "set", po::value(&wanted.set)->composing(), "override a key of the scenario (repeatable)");
+  live_arguments.add(arguments.options);
   if (!arguments.parse("compare", kAbout, args)) return 0;
   expect_word("--format", format, {"table", "json", "csv"});
   expect_name(arguments, "hardware", hardware);
   const std::vector<std::string>& files = arguments.positional;
+  if (arguments.has("sim-vs-live")) {
+    expect_word("--format", format, {"table", "json"});
+    if (files.size() != 1) {
+      throw UsageError(fmt::format(
+          "compare: {} files with --sim-vs-live; expected one SCENARIO.yaml", files.size()));
+    }
+    wanted.scenario = files[0];
+    wanted.hardware = hardware;
+    wanted.recalibrate = arguments.has("recalibrate");
+    wanted.format = format;
+    if (!shape.empty()) {
+      wanted.shape = Bandwidth::bits_per_sec(
+          parse_integer_quantity(shape, UnitFamily::rate, {"--shape", 0, 0}));
+      if (*wanted.shape < Bandwidth::bits_per_sec(1'000'000)) {
+        throw UsageError(fmt::format("compare: --shape {}; expected 1 Mbps or more", shape));
+      }
+    }
+    const std::int64_t count = parse_integer(runs, {"--runs", 0, 0});
+    if (count < 1 || count > 1000) {
+      throw UsageError(fmt::format("compare: --runs {}; expected 1 to 1000", runs));
+    }
+    wanted.runs = static_cast<int>(count);
+    return sim_vs_live(wanted, arguments, live_arguments, context);
+  }
+  for (const char* word : {"shape", "runs", "recalibrate", "set"}) {
+    if (arguments.has(word))
+      throw UsageError(fmt::format("compare: --{} without --sim-vs-live", word));
+  }
+  if (live_arguments.any(arguments))
+    throw UsageError("compare: words of a live run without --sim-vs-live");
   if (!hardware.empty() && files.size() != 1) {
     throw UsageError(
         fmt::format("compare: {} files with --hardware; expected one SCENARIO.yaml", files.size()));

@@ -21,6 +21,22 @@ bool runs_live(const StrategyOptions& strategy) {
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
+std::vector<std::string> LiveRun::child_words(const std::vector<std::string>& command,
+                                              const std::vector<std::string>& more,
+                                              const Start& start) {
+  std::vector<std::string> words = {own_program()};
+  words.insert(words.end(), command.begin(), command.end());
+  words.insert(words.end(), more.begin(), more.end());
+  if (!start.prefill_processors.empty()) {
+    std::string list;
+    for (const int p : start.prefill_processors) {
+      list += fmt::format("{}{}", list.empty() ? "" : ",", p);
+    }
+    words.insert(words.end(), {"--processors", list});
+  }
+  return words;
+}
+
 LiveRun::LiveRun(const Scenario& scenario, const live::LiveOptions& options, const Start& start,
                  const live::Say& say)
     : scenario_(scenario) {
@@ -31,17 +47,10 @@ LiveRun::LiveRun(const Scenario& scenario, const live::LiveOptions& options, con
   std::vector<std::string> peers = start.peers;
   if (peers.empty()) {
     const std::size_t count = live::places_of(scenario).prefills.size();
-    std::vector<std::string> words = {own_program(), "run"};
-    words.insert(words.end(), start.words.begin(), start.words.end());
-    words.insert(words.end(), {"--role", "prefill", "--listen", start.listen});
-    if (!start.prefill_processors.empty()) {
-      std::string list;
-      for (const int p : start.prefill_processors)
-        list += fmt::format("{}{}", list.empty() ? "" : ",", p);
-      words.insert(words.end(), {"--processors", list});
-    }
+    const std::vector<std::string> words =
+        child_words({"run", "--role", "prefill", "--listen", start.listen}, start.words, start);
     for (std::size_t i = 0; i < count; ++i) {
-      children_.push_back(std::make_unique<live::ChildRole>(words, start.enter));
+      children_.push_back(std::make_unique<live::ChildRole>(words, start.enter, start.secret));
     }
     for (const auto& child : children_) {
       peers.push_back(child->wait_until_listening(kListensWithin));

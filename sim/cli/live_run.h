@@ -21,7 +21,12 @@ class LiveRun {
     std::vector<int> prefill_processors;
     std::string enter;  // network namespace of the prefill roles
     std::string listen = "127.0.0.1:0";
+    std::string secret;  // of the prefill roles, by their environment
   };
+  // Words of a child of this program: `command`, then `more`, then where it runs.
+  static std::vector<std::string> child_words(const std::vector<std::string>& command,
+                                              const std::vector<std::string>& more,
+                                              const Start& start);
   // Connects. `say`: lines for stderr. Arguments outlive it.
   LiveRun(const Scenario& scenario, const live::LiveOptions& options, const Start& start,
           const live::Say& say);

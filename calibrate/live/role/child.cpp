@@ -19,6 +19,8 @@
 
 #include "sim/run/strategy_run.h"
 
+extern char** environ;
+
 namespace kvlane::live {
 namespace {
 
@@ -32,7 +34,8 @@ int left_ms(Clock::time_point end) {
 
 }  // namespace
 
-ChildRole::ChildRole(const std::vector<std::string>& words, const std::string& enter) {
+ChildRole::ChildRole(const std::vector<std::string>& words, const std::string& enter,
+                     const std::string& secret) {
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) {
     throw std::system_error(errno, std::generic_category(), "pipe");
@@ -40,6 +43,15 @@ ChildRole::ChildRole(const std::vector<std::string>& words, const std::string& e
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
+  const std::string named = "KVLANE_SECRET=" + secret;
+  std::vector<char*> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (secret.empty() || std::strncmp(*entry, named.c_str(), 14) != 0) {
+      environment.push_back(*entry);
+    }
+  }
+  if (!secret.empty()) environment.push_back(const_cast<char*>(named.c_str()));
+  environment.push_back(nullptr);
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) {
@@ -60,7 +72,7 @@ ChildRole::ChildRole(const std::vector<std::string>& words, const std::string& e
       const int space = ::open(enter.c_str(), O_RDONLY | O_CLOEXEC);
       if (space < 0 || ::setns(space, CLONE_NEWNET) != 0) ::_exit(126);
     }
-    ::execv(argv[0], argv.data());
+    ::execve(argv[0], argv.data(), environment.data());
     ::_exit(127);
   }
   ::close(pipe[1]);

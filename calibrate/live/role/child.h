@@ -15,8 +15,9 @@ namespace kvlane::live {
 class ChildRole {
  public:
   // `words`: program and arguments. `enter`: path of a network namespace to run in, may be empty.
-  // Throws std::system_error.
-  explicit ChildRole(const std::vector<std::string>& words, const std::string& enter = "");
+  // `secret`: for its environment, where words would show. Throws std::system_error.
+  explicit ChildRole(const std::vector<std::string>& words, const std::string& enter = "",
+                     const std::string& secret = "");
   // Ends it: waits a moment, then SIGTERM, then SIGKILL.
   ~ChildRole();
   ChildRole(const ChildRole&) = delete;

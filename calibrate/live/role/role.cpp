@@ -53,6 +53,17 @@ void check_memory(std::int64_t bytes) {
 
 }  // namespace
 
+std::vector<int> usable_processor_list() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> list;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return list;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(static_cast<std::size_t>(i), &set)) list.push_back(i);
+  }
+  return list;
+}
+
 void pin_to(const std::vector<int>& processors) {
   if (processors.empty()) return;
   cpu_set_t set;

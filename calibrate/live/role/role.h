@@ -37,6 +37,7 @@ Places places_of(const Scenario& scenario);
 Config config_of(const Scenario& scenario, ComputeKind compute, bool verify, bool checksum);
 
 // This thread, and those that it starts, to these processors; all when there are none.
+std::vector<int> usable_processor_list();
 void pin_to(const std::vector<int>& processors);
 
 // A run that both sides prepare in the same way.

@@ -124,6 +124,15 @@ bool decode_config(std::span<const std::byte> bytes, Config& config) {
   return in.done();
 }
 
+std::string random_secret() {
+  std::string secret;
+  const Nonce nonce = random_nonce();
+  for (std::size_t i = 0; i < 16; ++i) {
+    secret += fmt::format("{:02x}", static_cast<unsigned>(nonce[i]));
+  }
+  return secret;
+}
+
 std::string differences(const Config& own, const Config& theirs) {
   std::string text;
   const auto value_of = [](const Config& config, const std::string& name) {

@@ -31,6 +31,9 @@ void shake_hands_active(Session& session, const Identity& identity, const Config
 Config shake_hands_passive(Session& session, const Identity& identity, const Config& own,
                            const std::vector<std::string>& theirs_only, Duration limit);
 
+// For two roles of one program: 32 hex digits.
+std::string random_secret();
+
 // Differences in words, empty when there are none: `block_tokens: 16 here, 32 at the peer`.
 std::string differences(const Config& own, const Config& theirs);
 
