@@ -121,6 +121,7 @@ TEST_CASE(
     options.receives = 4;
     options.inbox_bytes = 64 << 10;
     options.send_depth = 16;
+    options.receiver_retries = 0;
   });
   Statuses done;
   const auto pieces = scattered(40, 256, 512);
@@ -185,17 +186,30 @@ TEST_CASE("rdma: a message about bytes outside of its region ends the peer, and 
   }
 }
 
-TEST_CASE("rdma: a packed read of what is not exposed any more fails, and ends nothing") {
-  auto pair = make_pair_of({1, false});
+TEST_CASE("rdma: what is exposed anew is not reached under its old epoch") {
+  auto pair = make_pair_of({});
+  // The number has a new owner, whose bytes lie in another place.
+  RegionTable& regions = pair->ends[1]->regions;
+  regions.withdraw(kRegion, {1});
+  REQUIRE(regions.create(kRegion, kBytes));
+  regions.expose(kRegion);
+  std::ranges::fill(regions.bytes_of(kRegion), std::byte{0});
   Statuses done;
-  const auto pieces = scattered(100, 128, 256);
-  pair->ends[1]->regions.withdraw(kRegion, {});
-  REQUIRE(pair->ends[1]->regions.create(kRegion, kBytes));
-  pair->ends[0]->transport.post(spec_of(0, TransferOp::read, pieces), done.note(0));
+  const auto small = scattered(100, 128, 256);
+  const auto large = scattered(2, 4096, 8192);
+  std::uint64_t n = 0;
+  for (const auto& pieces : {small, large}) {
+    pair->ends[0]->transport.post(told(pieces, n), done.note(n));
+    ++n;
+  }
+  pair->ends[0]->transport.post(spec_of(0, TransferOp::read, small), done.note(n));
   pair->settle();
-  REQUIRE(done.status.size() == 1);
-  CHECK(done.status[0] == TransferStatus::failed);
+  REQUIRE(done.status.size() == 3);
+  for (const TransferStatus status : done.status) CHECK(status == TransferStatus::failed);
+  CHECK(pair->ends[1]->witness.seen.empty());
+  CHECK(holds_zeros(*pair->ends[1], 0, kBytes));
   CHECK(pair->ends[0]->lost == "");
+  CHECK(pair->ends[1]->lost == "");
 }
 
 TEST_CASE("rdma: what has not left can be cancelled, and completes as that") {

@@ -56,11 +56,13 @@ class RdmaBackend final : public Backend, public Pollable {
       : pool_memory_(pool), device_(loop, options) {
     if (options.receives < 4 || options.inbox_bytes < 65536 || options.inbox_bytes % 64 != 0 ||
         options.inbox_bytes > (std::uint64_t{1} << 30U) || options.background_bytes < 1 ||
-        options.keepalive <= Duration::zero()) {
+        options.keepalive <= Duration::zero() || options.receiver_retries > 6) {
       throw RdmaError(fmt::format(
-          "RDMA with {} receives, an inbox of {} bytes and {} background bytes; expected at least "
-          "4, 64 KiB to 1 GiB in steps of 64, and 1",
-          options.receives, options.inbox_bytes, options.background_bytes));
+          "RDMA with {} receives, an inbox of {} bytes, {} background bytes and {} receiver "
+          "retries; "
+          "expected at least 4, 64 KiB to 1 GiB in steps of 64, at least 1, and at most 6",
+          options.receives, options.inbox_bytes, options.background_bytes,
+          options.receiver_retries));
     }
     // Data may land out of order where the device can do that: what tells of it comes through the
     // completion queue. Control memory is registered without (pitfall 18).

@@ -98,6 +98,7 @@ Link::Link(const LinkShared& shared, ConnectionOwner& owner, const ConnectionMem
     setup.max_sge = read ? max_read_sge : max_sge;
     setup.service_level = shared_.options.service_level[lane];
     setup.traffic_class = shared_.options.traffic_class[lane];
+    setup.receiver_retries = shared_.options.receiver_retries;
     pairs_.push_back(std::make_unique<QueuePair>(device, setup));
     by_number_[pairs_.back()->offer().number] = pairs_.back().get();
     if (!read) {

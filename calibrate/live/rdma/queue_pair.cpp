@@ -20,8 +20,7 @@ constexpr std::uint32_t kWantedInline = kAckBytes * kAcksTogether;
 // 4.096 us x 2^14 = 67 ms for an answer, 6 times more: a dead peer shows after 0.5 s. Not 7, which
 // Soft-RoCE takes for "for ever".
 constexpr std::uint8_t kTimeout = 14, kRetries = 6;
-// Credits keep receives posted; where they do not, 0.64 ms (code 12), 6 times, and an error.
-constexpr std::uint8_t kReceiverNotReadyTimer = 12, kReceiverNotReadyRetries = 6;
+constexpr std::uint8_t kReceiverNotReadyTimer = 12;  // code of 0.64 ms
 constexpr std::uint8_t kMostReads = 16;
 
 std::string error_text(const char* what, int error) {
@@ -37,7 +36,8 @@ QueuePair::QueuePair(Device& device, const QueuePairSetup& setup)
       first_psn_(random_psn()),
       device_(device),
       service_level_(setup.service_level),
-      traffic_class_(setup.traffic_class) {
+      traffic_class_(setup.traffic_class),
+      receiver_retries_(setup.receiver_retries) {
   ibv_qp_init_attr attributes{};
   // What the device grants is known only by asking; some refuse inline data altogether.
   for (const std::uint32_t wanted_inline : {kWantedInline, 0U}) {
@@ -102,7 +102,7 @@ std::string QueuePair::connect(const RdmaOffer& theirs, const QueuePairOffer& pa
   send.qp_state = IBV_QPS_RTS;
   send.timeout = kTimeout;
   send.retry_cnt = kRetries;
-  send.rnr_retry = kReceiverNotReadyRetries;
+  send.rnr_retry = receiver_retries_;
   send.sq_psn = first_psn_;
   send.max_rd_atomic = static_cast<std::uint8_t>(
       std::min<int>(std::clamp<int>(device_.limits().max_qp_init_rd_atom, 0, kMostReads),

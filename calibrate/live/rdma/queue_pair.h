@@ -38,7 +38,7 @@ struct QueuePairSetup {
   ibv_srq* srq = nullptr;
   std::uint32_t depth = 0, index = 0;  // the index comes back in work completions
   int max_sge = 1;
-  std::uint8_t service_level = 0, traffic_class = 0;
+  std::uint8_t service_level = 0, traffic_class = 0, receiver_retries = 0;
 };
 
 class QueuePair {
@@ -75,7 +75,7 @@ class QueuePair {
   std::uint32_t index_, depth_ = 0, in_flight_ = 0, max_inline_ = 0, first_psn_;
   int max_sge_ = 1;
   Device& device_;
-  std::uint8_t service_level_, traffic_class_;
+  std::uint8_t service_level_, traffic_class_, receiver_retries_;
   Verbs<ibv_qp, ibv_destroy_qp> pair_;
   std::vector<ibv_send_wr> batch_;
   std::vector<ibv_sge> batch_pieces_;

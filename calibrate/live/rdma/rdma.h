@@ -29,6 +29,9 @@ struct RdmaOptions {
   std::uint32_t receives = 512;           // posted RECVs a connection
   std::uint64_t inbox_bytes = 8U << 20U;  // where a peer puts messages and packed pieces
   std::uint32_t send_depth = 256;         // work requests of a queue pair
+  // A peer without a posted receive is tried again so often. Credits see to it that this never
+  // happens: 0 shows where they do not.
+  std::uint8_t receiver_retries = 6;
   // Posted WRITEs cannot be recalled: what proactive and speculative lanes together have under way.
   std::int64_t background_bytes = 1 << 20;
   Duration connect_timeout = std::chrono::seconds(10);
