@@ -213,8 +213,10 @@ inline void conform(const MakePair& make, bool one_sided = false) {
     auto pair = fresh();
     Statuses done;
     const auto pieces = scattered(4, 4096, 8192);
-    pair->ends[1]->regions.withdraw(kRegion, {});
-    CHECK(pair->ends[1]->regions.create(kRegion, kBytes));  // same number, same place, new owner
+    // Same number, new owner; not the same place, while the first end can still write there.
+    pair->ends[1]->regions.withdraw(kRegion, {0});
+    CHECK(pair->ends[1]->regions.create(kRegion, kBytes));
+    CHECK(pair->ends[1]->regions.draining() == 1);
     std::ranges::fill(pair->ends[1]->regions.bytes_of(kRegion), std::byte{0});
     TransferSpec late = spec_of(0, TransferOp::write_with_imm, pieces);
     pair->ends[0]->transport.post(late, done.note(0));

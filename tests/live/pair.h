@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "calibrate/live/memory/pattern.h"
+#include "calibrate/live/shm/shm_backend.h"
 #include "calibrate/live/tcp/tcp_backend.h"
 #include "calibrate/live/transport/live_transport.h"
 #include "sim/port/trace.h"
@@ -121,16 +122,20 @@ class Pair {
     struct Tick {
       Pair* pair;
       TimePoint end;
+      bool over = false;
       static void call(void* self, std::uint64_t) {
         auto& tick = *static_cast<Tick*>(self);
         const bool idle = tick.pair->ends[0]->transport.in_flight() == 0 &&
                           tick.pair->ends[1]->transport.in_flight() == 0;
-        if (idle || tick.pair->loop.now() > tick.end) return tick.pair->loop.stop();
+        if (idle || tick.pair->loop.now() > tick.end) {
+          tick.over = true;
+          return tick.pair->loop.stop();
+        }
         tick.pair->loop.schedule_after(std::chrono::microseconds(200), {&call, self, 0});
       }
-    } tick{this, end};
+    } tick{this, end, false};
     loop.schedule_at(std::max(loop.now(), loop.clock()), {&Tick::call, &tick, 0});
-    loop.run();
+    while (!tick.over) loop.run();  // others stop it, too
   }
 
   WallLoop loop;
@@ -146,6 +151,10 @@ inline std::unique_ptr<Backend> make_tcp(Pair& pair, std::size_t end) {
     return std::make_unique<TcpBackend>(pair.loop, pair.listener.get(), SocketAddress{});
   }
   return std::make_unique<TcpBackend>(pair.loop, nullptr, pair.listener->address());
+}
+
+inline std::unique_ptr<Backend> make_shm(Pair& pair, std::size_t end) {
+  return std::make_unique<ShmBackend>(pair.loop, pair.ends[end]->pool);
 }
 
 }  // namespace kvlane::live::test

@@ -1,2 +1,3 @@
 # The suite that every wire must pass.
 kvlane_add_test(live_tcp LABEL live SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/tcp_test.cpp DEPENDS live)
+kvlane_add_test(live_shm LABEL live SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/shm_test.cpp DEPENDS live)

@@ -274,6 +274,54 @@ TEST_CASE("rdma: a peer that never connects is an error after a while") {
   CHECK(active->error() == "RDMA: the peer's RDMA device was not heard within 0.8 s");
 }
 
+TEST_CASE("rdma: an end that connects a second after the other is waited for") {
+  WallLoop loop;
+  struct Side {
+    End end;
+    std::unique_ptr<Backend> backend;
+    std::unique_ptr<PendingConnection> pending;
+    Side(WallLoop& on, std::size_t number)
+        : end(on, EndpointId(number), 1 << 20, std::chrono::seconds(5)),
+          backend(open_rdma(on, end.pool, options_of(number))) {
+      const EndpointId peer(1 - number);
+      pending = backend->prepare(end.transport.owner_of(peer),
+                                 {&end.regions, &end.transport.remote_of(peer)}, {}, number == 0,
+                                 stop(on));
+    }
+    static Callback stop(WallLoop& on) {
+      return {[](void* l, std::uint64_t) { static_cast<WallLoop*>(l)->stop(); }, &on, 0};
+    }
+  };
+  Side passive(loop, 0);
+  Side active(loop, 1);
+  active.pending->connect(passive.pending->offer());
+  loop.schedule_after(std::chrono::seconds(1), Side::stop(loop));
+  loop.run();
+  CHECK(active.pending->take() == nullptr);
+  CHECK(active.pending->error().empty());
+  passive.pending->connect(active.pending->offer());
+  std::unique_ptr<Connection> first;
+  std::unique_ptr<Connection> second;
+  while ((!first || !second) && active.pending->error().empty()) {
+    loop.run();
+    if (!first) first = passive.pending->take();
+    if (!second) second = active.pending->take();
+  }
+  REQUIRE(first);
+  REQUIRE(second);
+  active.end.transport.connect(EndpointId(0), std::move(second));
+  passive.end.transport.connect(EndpointId(1), std::move(first));
+  Statuses done;
+  TransferSpec hello = spec_of(1, TransferOp::send, {}, Lane::control);
+  active.end.transport.post(hello, done.note(0));
+  loop.schedule_after(std::chrono::milliseconds(200), Side::stop(loop));
+  loop.run();
+  CHECK(done.status == std::vector{TransferStatus::ok});
+  CHECK(passive.end.witness.seen.size() == 1);
+  active.end.transport.close();
+  passive.end.transport.close();
+}
+
 // The peer's process: connects over `fd`, and lives until it is killed.
 [[noreturn]] void be_a_peer(int fd) {
   WallLoop loop;
@@ -346,6 +394,8 @@ TEST_CASE("rdma: a peer that is killed is noticed within two seconds, busy or id
       end.lost = reason;
       loop.stop();
     });
+    loop.schedule_at(loop.clock() + std::chrono::seconds(5),
+                     {[](void* l, std::uint64_t) { static_cast<WallLoop*>(l)->stop(); }, &loop, 0});
     loop.run();
     const auto noticed = std::chrono::steady_clock::now() - killed;
     CHECK(end.lost.find("the peer does not answer") != std::string::npos);

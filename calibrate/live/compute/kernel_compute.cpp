@@ -110,10 +110,11 @@ void KernelCompute::prepare(GpuId gpu, const Work& work) {
   auto job = std::make_unique<Job>();
   job->kind = Job::Kind::prepare;
   job->work = work;
-  job->told = std::make_shared<std::promise<void>>();
-  std::future<void> over = job->told->get_future();
+  job->told = std::make_shared<std::promise<std::unique_ptr<Job>>>();
+  std::future<std::unique_ptr<Job>> over = job->told->get_future();
   route.worker->post(route.queue, std::move(job));
-  over.get();
+  const std::unique_ptr<Job> prepared = over.get();
+  if (prepared->error) std::rethrow_exception(prepared->error);
 }
 
 const Selection* KernelCompute::last_selection(GpuId gpu, LayerId layer) const {
@@ -124,8 +125,8 @@ const Selection* KernelCompute::last_selection(GpuId gpu, LayerId layer) const {
 // In a worker's thread.
 void KernelCompute::ended(std::unique_ptr<Job> job) {
   if (job->kind == Job::Kind::prepare) {
-    if (job->error) return job->told->set_exception(job->error);
-    return job->told->set_value();
+    const auto told = job->told;
+    return told->set_value(std::move(job));
   }
   {
     const std::lock_guard lock(ended_mutex_);

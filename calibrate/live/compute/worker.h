@@ -36,7 +36,8 @@ struct Job {
   std::int64_t next = 0;  // call or byte
   std::optional<Selection> selection;
   std::exception_ptr error;
-  std::shared_ptr<std::promise<void>> told;  // prepare: someone waits for it
+  // Of a preparation: who waits gets the job back, its error with it.
+  std::shared_ptr<std::promise<std::unique_ptr<Job>>> told;
 };
 
 // Does jobs, one step at a time; made, used and destroyed by the worker's thread.

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "calibrate/live/shm/shm_backend.h"
 #include "calibrate/live/tcp/tcp_backend.h"
 #include "sim/base/check.h"
 #include "sim/run/strategy_run.h"
@@ -27,7 +28,7 @@ bool lists(const std::string& words, const std::string& word) {
 }
 
 std::string abilities(TransportKind asked) {
-  if (asked == TransportKind::automatic) return "tcp";
+  if (asked == TransportKind::automatic) return "shm,tcp";
   return to_string(asked);
 }
 
@@ -56,9 +57,10 @@ std::string host_identity() {
   return id;
 }
 
-std::unique_ptr<Backend> open_backend(const std::string& name, WallLoop& loop, Pool&,
+std::unique_ptr<Backend> open_backend(const std::string& name, WallLoop& loop, Pool& pool,
                                       Listener* listener, const SocketAddress& peer,
                                       const LiveOptions&) {
+  if (name == "shm") return std::make_unique<ShmBackend>(loop, pool);
   KVLANE_CHECK(name == "tcp", "transport {}", name);
   return std::make_unique<TcpBackend>(loop, listener, peer);
 }

@@ -11,7 +11,7 @@
 
 #include "calibrate/live/loop/wall_loop.h"
 #include "calibrate/live/memory/pool.h"
-#include "calibrate/live/tcp/frame.h"
+#include "calibrate/live/wire/frame.h"
 
 namespace kvlane::live::tcp {
 

@@ -2,19 +2,17 @@
 // A connection over TCP streams. Private to the files of TcpBackend and to the tests that tear
 // streams apart.
 
-#include <sys/uio.h>
-
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "calibrate/live/tcp/stream.h"
-#include "calibrate/live/transport/connection.h"
+#include "calibrate/live/transport/framed_connection.h"
 
 namespace kvlane::live::tcp {
 
-class TcpConnection final : public Connection, public Pollable, public StreamOwner {
+class TcpConnection final : public FramedConnection, public Pollable, public StreamOwner {
  public:
   // `sockets`: by lane x queues + queue; taken over.
   TcpConnection(WallLoop& loop, ConnectionOwner& owner, const ConnectionMemory& memory,
@@ -24,50 +22,34 @@ class TcpConnection final : public Connection, public Pollable, public StreamOwn
   void post(const Operation& operation) override;
   bool cancel(std::uint64_t id) override;
   void close() override;
-  TransportLimits limits() const override;
-  const ConnectionCounters& counters() const override { return counters_; }
 
   void on_ready(int fd, std::uint32_t events) override;
-  void started(std::uint64_t id) override;
-  std::string on_body(std::size_t stream, const FrameHead& head, std::span<const std::byte> body,
-                      std::vector<EpochFragment>& pieces) override;
+  void started(std::uint64_t id) override { mark_begin(id); }
+  std::string on_body(std::size_t, const FrameHead& head, std::span<const std::byte> body,
+                      std::vector<EpochFragment>& pieces) override {
+    return check_body(head, body, pieces);
+  }
   std::string on_frame(std::size_t stream, const FrameHead& head, std::span<const std::byte> body,
-                       bool dropped) override;
+                       bool dropped) override {
+    return accept(stream, head, body, dropped);
+  }
 
  private:
-  struct Posted {
-    const Operation* operation = nullptr;
-    TimePoint begin{};
-    std::size_t stream = 0;
-  };
   struct Entry {
     std::unique_ptr<Stream> stream;
-    std::vector<Ack> acks;
     bool wants_write = false;
   };
 
-  std::vector<EpochFragment> remote_pieces(const Operation& operation) const;
-  std::vector<EpochFragment> local_pieces(const std::vector<Fragment>& fragments) const;
-  std::string accept_data(std::size_t stream, const FrameHead& head,
-                          std::span<const std::byte> body, bool dropped);
-  std::string accept_read(std::size_t stream, const FrameHead& head,
-                          std::span<const std::byte> body);
-  std::uint32_t payload_checksum(const std::vector<EpochFragment>& pieces) const;
+  void answer_read(std::size_t stream, const FrameHead& request,
+                   std::vector<EpochFragment> pieces) override;
   void schedule_pump();
   void pump();
-  void lose(const std::string& reason);
+  void drop(const std::string& reason);
   void watch_writable(Entry& entry, bool wanted);
 
-  WallLoop& loop_;
-  ConnectionOwner& owner_;
-  ConnectionMemory memory_;
-  ConnectionOptions options_;
   std::vector<Entry> streams_;
   std::unordered_map<int, std::size_t> by_fd_;
-  std::unordered_map<std::uint64_t, Posted> posted_;
-  ConnectionCounters counters_;
   TimerId pump_timer_;
-  bool closed_ = false, lost_ = false;
 };
 
 }  // namespace kvlane::live::tcp

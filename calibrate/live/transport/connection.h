@@ -9,7 +9,7 @@
 //                queue) lies in our memory;
 //   lost()       once: the peer is gone, with the reason in words. Operations not yet completed
 //                never are; the owner fails them itself.
-// Nothing of ours is written by the peer once close() has returned.
+// Nothing of ours is written by the peer once close() has returned, where fenced().
 
 #include <cstddef>
 #include <cstdint>
@@ -66,6 +66,9 @@ class Connection {
   // False: it has left already.
   virtual bool cancel(std::uint64_t id) = 0;
   virtual void close() = 0;
+  // False: the peer may write on after close() (it maps our memory); what it could reach is not
+  // handed out again.
+  virtual bool fenced() const { return true; }
   virtual TransportLimits limits() const = 0;
   virtual const ConnectionCounters& counters() const = 0;
 };

@@ -302,8 +302,8 @@ void LiveTransport::close() {
     if (!peer->connection) continue;
     peer->gone = true;
     peer->connection->close();
+    if (peer->connection->fenced()) regions_.ended(endpoint.value());
     peer->connection.reset();
-    regions_.ended(endpoint.value());
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What goes over a TCP stream: a head of 36 bytes, a body, a payload. Head and body carry a
-// checksum, the payload one where the session asked for it.
+// What goes over an ordered stream of bytes: a head of 36 bytes, a body, a payload. Head and body
+// carry a checksum, the payload one where the session asked for it.
 
 #include <cstdint>
 #include <span>
@@ -9,7 +9,7 @@
 
 #include "calibrate/live/wire/message.h"
 
-namespace kvlane::live::tcp {
+namespace kvlane::live {
 
 enum class FrameType : std::uint8_t {
   data,          // body: fragments, then the message; payload: their bytes
@@ -49,4 +49,4 @@ bool body_holds(std::span<const std::byte> head_bytes, const FrameHead& head,
 void encode_acks(std::span<const Ack> acks, std::vector<std::byte>& body);
 bool decode_acks(std::span<const std::byte> body, std::vector<Ack>& acks);
 
-}  // namespace kvlane::live::tcp
+}  // namespace kvlane::live

@@ -1,10 +1,10 @@
-#include "calibrate/live/tcp/frame.h"
+#include "calibrate/live/wire/frame.h"
 
 #include <fmt/format.h>
 
 #include "calibrate/live/wire/checksum.h"
 
-namespace kvlane::live::tcp {
+namespace kvlane::live {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x314c564bU;             // "KVL1"
@@ -82,4 +82,4 @@ bool decode_acks(std::span<const std::byte> body, std::vector<Ack>& acks) {
   return in.ok();
 }
 
-}  // namespace kvlane::live::tcp
+}  // namespace kvlane::live
