@@ -15,15 +15,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// No post comes after it.
-class FailedCrew final : public Crew {
- public:
-  explicit FailedCrew(std::exception_ptr error) : error_(std::move(error)) {}
-  bool begin(Job&, bool) override { std::rethrow_exception(error_); }
+// Instead of one that could not be made.
+struct FailedCrew final : Crew {
+  std::exception_ptr error;
+  bool begin(Job&, bool) override { std::rethrow_exception(error); }
   bool step(Job&) override { return true; }
-
- private:
-  std::exception_ptr error_;
 };
 
 void pin(const std::vector<int>& processors) {
@@ -124,7 +120,9 @@ void Worker::run(const std::vector<int>& processors,
     pin(processors);
     crew = make();
   } catch (...) {
-    crew = std::make_unique<FailedCrew>(std::current_exception());
+    auto failed = std::make_unique<FailedCrew>();
+    failed->error = std::current_exception();
+    crew = std::move(failed);
   }
   std::unique_lock lock(mutex_);
   while (!stopping_) {

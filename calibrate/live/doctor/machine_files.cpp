@@ -49,7 +49,7 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return number;
 }
 
-MachineFiles::MachineFiles(std::string root, std::string search) : root_(std::move(root)) {
+MachineFiles::MachineFiles(std::string root, const std::string& search) : root_(std::move(root)) {
   std::istringstream folders(search);
   for (std::string folder; std::getline(folders, folder, ':');) {
     if (!folder.empty() && folder.front() == '/') search_.push_back(folder);

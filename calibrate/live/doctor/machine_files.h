@@ -12,7 +12,7 @@ namespace kvlane::live::doctor {
 
 class MachineFiles {
  public:
-  MachineFiles(std::string root, std::string search);
+  MachineFiles(std::string root, const std::string& search);
 
   // Empty where there is none or it cannot be read. `path` begins with '/'.
   std::string text(const std::string& path) const;
