@@ -145,6 +145,24 @@ TEST_CASE(
   CHECK(pair->ends[0]->transport.connection(EndpointId(1))->counters().starved > 0);
 }
 
+TEST_CASE("rdma: messages of half an inbox, behind each other and between small ones") {
+  auto pair = make_pair_of({2, false});
+  Statuses done;
+  const auto pieces = scattered(100, 128, 256);
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    TransferSpec tell = spec_of(0, TransferOp::send, {}, static_cast<Lane>(i % kLaneCount));
+    tell.queue = static_cast<std::uint32_t>(i % 2);
+    tell.message.cookie = i;
+    tell.bytes = Bytes(i % 3 == 0 ? 4'000'000 : 100);  // of the message on the wire
+    pair->ends[0]->transport.post(tell, done.note(i));
+    pair->ends[0]->transport.post(told(pieces, 100 + i), done.note(100 + i));
+  }
+  pair->settle();
+  CHECK(done.status.size() == 24);
+  CHECK(done.all_ok());
+  CHECK(pair->ends[1]->witness.seen.size() == 24);
+}
+
 TEST_CASE("rdma: a wrong checksum fails its operation, is counted, and tells nobody") {
   for (const bool packed : {false, true}) {
     auto pair = make_pair_of({1, true}, [](RdmaOptions& options, std::size_t end) {

@@ -15,35 +15,50 @@ inline std::uint64_t pattern_word(std::uint64_t seed, std::uint64_t word) {
   return x * 0xbf58476d1ce4e5b9ULL ^ x >> 29U;
 }
 
-// Bytes that a region with this seed holds from `offset` on.
-inline void fill_pattern(std::uint64_t seed, std::int64_t offset, std::span<std::byte> bytes) {
+// Calls each(at, word, skip, part): bytes [at, at + part) of the piece are those of `word` after
+// its first `skip`.
+template <class Each>
+void for_pattern(std::uint64_t seed, std::int64_t offset, std::size_t bytes, Each each) {
   auto at = static_cast<std::uint64_t>(offset);
-  for (std::size_t done = 0; done < bytes.size();) {
-    const std::uint64_t word = pattern_word(seed, at / 8);
+  for (std::size_t done = 0; done < bytes;) {
     const std::size_t skip = at % 8;
-    const std::size_t part = bytes.size() - done < 8 - skip ? bytes.size() - done : 8 - skip;
-    std::memcpy(bytes.data() + done, reinterpret_cast<const std::byte*>(&word) + skip, part);
+    const std::size_t part = bytes - done < 8 - skip ? bytes - done : 8 - skip;
+    each(done, pattern_word(seed, at / 8), skip, part);
     done += part;
     at += part;
   }
+}
+
+// Bytes that a region with this seed holds from `offset` on.
+inline void fill_pattern(std::uint64_t seed, std::int64_t offset, std::span<std::byte> bytes) {
+  for_pattern(seed, offset, bytes.size(),
+              [&](std::size_t at, std::uint64_t word, std::size_t skip, std::size_t part) {
+                if (part == 8) {
+                  std::memcpy(bytes.data() + at, &word, 8);
+                } else {
+                  const std::uint64_t shifted = word >> (8 * skip);
+                  std::memcpy(bytes.data() + at, &shifted, part);
+                }
+              });
 }
 
 // How many bytes are not as fill_pattern() makes them.
 inline std::int64_t wrong_bytes(std::uint64_t seed, std::int64_t offset,
                                 std::span<const std::byte> bytes) {
   std::int64_t wrong = 0;
-  auto at = static_cast<std::uint64_t>(offset);
-  for (std::size_t done = 0; done < bytes.size();) {
-    const std::uint64_t word = pattern_word(seed, at / 8);
-    const std::size_t skip = at % 8;
-    const std::size_t part = bytes.size() - done < 8 - skip ? bytes.size() - done : 8 - skip;
-    const auto* expected = reinterpret_cast<const std::byte*>(&word) + skip;
-    if (std::memcmp(bytes.data() + done, expected, part) != 0) {
-      for (std::size_t i = 0; i < part; ++i) wrong += bytes[done + i] != expected[i] ? 1 : 0;
-    }
-    done += part;
-    at += part;
-  }
+  for_pattern(seed, offset, bytes.size(),
+              [&](std::size_t at, std::uint64_t word, std::size_t skip, std::size_t part) {
+                std::uint64_t there = 0;
+                if (part == 8) {
+                  std::memcpy(&there, bytes.data() + at, 8);
+                  if (there == word) return;
+                }
+                const std::uint64_t expected = word >> (8 * skip);
+                for (std::size_t i = 0; i < part; ++i) {
+                  const auto byte = static_cast<std::byte>(expected >> (8 * i) & 0xffU);
+                  wrong += bytes[at + i] != byte ? 1 : 0;
+                }
+              });
   return wrong;
 }
 

@@ -151,6 +151,7 @@ void Link::connect(std::span<const std::byte> from_peer) {
   const std::uint64_t inbox = std::min(inbox_bytes_, theirs_.inbox.bytes);
   ring_ = Ring(inbox);
   record_bytes_ = inbox / 8;
+  message_bytes_ = inbox / 2;
   credits_ = credits_in_all_ = theirs_.receives / 2;
   // The greeting's own queue pair last: whoever hears it knows that the others are ready.
   for (std::size_t i = 0; i < pairs_.size(); ++i) {

@@ -173,7 +173,8 @@ class Link final : public Pollable,
   std::unique_ptr<std::byte, Unmap> control_;
   std::byte *inbox_ = nullptr, *outbox_ = nullptr, *receives_ = nullptr, *ack_buffers_ = nullptr;
   std::uint64_t inbox_bytes_ = 0;
-  std::uint64_t record_bytes_ = 0;  // pieces of one record, agreed by both ends
+  // Agreed by both ends: of one record's pieces, and of a message, which is in one record.
+  std::uint64_t record_bytes_ = 0, message_bytes_ = 0;
   MemoryRegion control_region_;
 
   Verbs<ibv_comp_channel, ibv_destroy_comp_channel> channel_;

@@ -28,9 +28,9 @@ QueuePair& Link::read_pair(Lane lane) { return *pairs_[queues_.size() + index(la
 
 void Link::post(const Operation& operation) {
   KVLANE_CHECK(state_ != State::made && state_ != State::greeting, "posted before it was taken");
-  KVLANE_CHECK(operation.message.size() <= record_bytes_ || over(),
+  KVLANE_CHECK(operation.message.size() <= message_bytes_ || over(),
                "a message of {} bytes; this connection takes {}", operation.message.size(),
-               record_bytes_);
+               message_bytes_);
   if (over()) return;
   auto task = std::make_unique<Task>();
   task->operation = &operation;

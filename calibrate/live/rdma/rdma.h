@@ -26,9 +26,10 @@ struct RdmaOptions {
   std::string address;  // of this end; empty: the first usable GID
   // Of the service level and the traffic class of each lane (pitfall 29): 0 shares with everyone.
   std::array<std::uint8_t, kLaneCount> service_level{}, traffic_class{};
-  std::uint32_t receives = 512;           // posted RECVs a connection
-  std::uint64_t inbox_bytes = 8U << 20U;  // where a peer puts messages and packed pieces
-  std::uint32_t send_depth = 256;         // work requests of a queue pair
+  std::uint32_t receives = 512;  // posted RECVs a connection
+  // Where a peer puts messages, of at most half of it, and packed pieces.
+  std::uint64_t inbox_bytes = 8U << 20U;
+  std::uint32_t send_depth = 256;  // work requests of a queue pair
   // A peer without a posted receive is tried again so often. Credits see to it that this never
   // happens: 0 shows where they do not.
   std::uint8_t receiver_retries = 6;

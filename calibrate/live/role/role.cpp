@@ -157,7 +157,8 @@ struct RoleEnd::Run {
       : number(run_number),
         loop(end.loop),
         world(end.scenario, end.models, loop, *end.transport, *end.compute, end.here),
-        deployment(end.scenario, end.workload(run_number.seed), strategy, world, sink),
+        deployment(end.scenario, end.workload(run_number.seed), strategy, world, sink,
+                   end.deployment_options),
         inspector(deployment.requests(), *end.regions, end.here == end.places.decode,
                   run_number.number, end.options.verify) {}
 

@@ -80,6 +80,8 @@ class RoleEnd {
   std::unique_ptr<LiveTransport> transport;
   std::unique_ptr<RoleCompute> compute;
   std::int64_t verified_bytes = 0;
+  // Of the runs to come.
+  DeploymentOptions deployment_options;
   // Called now and then while something long keeps the loop from running.
   std::function<void()> breathe = [] {};
 
