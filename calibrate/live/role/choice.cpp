@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -54,7 +55,9 @@ std::string host_identity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   std::getline(file, id);
-  return id;
+  // UNIX sockets by name do not reach another network namespace.
+  std::error_code error;
+  return id + ' ' + std::filesystem::read_symlink("/proc/self/ns/net", error).string();
 }
 
 std::unique_ptr<Backend> open_backend(const std::string& name, WallLoop& loop, Pool& pool,

@@ -24,7 +24,7 @@ ComputeKind choose_compute(ComputeKind asked);
 // Whether a comma-separated list has the word.
 bool lists(const std::string& words, const std::string& word);
 
-// What tells one boot of one host from another.
+// What tells one boot of one host from another, and one network namespace from another.
 std::string host_identity();
 
 std::unique_ptr<Backend> open_backend(const std::string& name, WallLoop& loop, Pool& pool,
