@@ -6,7 +6,6 @@
 namespace kvlane::cli {
 
 int calibrate_link(const Args& args, const Context& context);
-int calibrate_link(const Args& args, const Context& context);
 int calibrate_import(const Args& args, const Context& context);
 int calibrate_fit(const Args& args, const Context& context);
 int calibrate_kernels(const Args& args, const Context& context);

@@ -21,7 +21,6 @@ constexpr Action kActions[] = {
     {"memory", calibrate_memory, "this machine: its memory, reads and copies"},
     {"pcie", calibrate_pcie, "this machine: copies between host and device"},
     {"link", calibrate_link, "a link: latency, bandwidth and cost of its transfers"},
-    {"link", calibrate_link, "a link: latency, bandwidth and cost of its transfers"},
     {"import", calibrate_import, "tables of other projects and tools -> samples (JSON lines)"},
     {"fit", calibrate_fit, "samples -> a hardware file, with the error on shapes held out"},
     {"report", calibrate_report, "figures: measured against fitted, rooflines"},

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace kvlane::live {
 namespace {
 
-constexpr std::int64_t kPiece = 512;  // bytes of a row of an 8B model
+constexpr std::int64_t kPiece = 512;    // bytes of a row of an 8B model
+constexpr double kLeastPieceUs = 0.02;  // pieces that cost nothing: 50 million a second
+
+Duration in_ns(double ns) { return std::chrono::nanoseconds(std::llround(ns)); }
 
 }  // namespace
 
@@ -26,8 +30,8 @@ LinkConstants measure_constants(LinkProbe& probe) {
   small.seconds = 0.4;
   small.least_count = 200;
   const LinkSample alone = probe.measure(small);
-  c.latency_us = alone.visible.p50;
   c.round_trip_us = alone.latency.p50;
+  c.latency_us = c.round_trip_us / 2;  // clocks of two hosts may be further apart than this
   small.depth = 64;
   const LinkSample many = probe.measure(small);
   c.operation_us = many.operations_per_s > 0 ? 1e6 / many.operations_per_s : 0;
@@ -48,21 +52,28 @@ LinkConstants measure_constants(LinkProbe& probe) {
   return c;
 }
 
+void fill_nic(const LinkConstants& c, std::optional<Bandwidth> line, NicSpec& nic) {
+  const auto measured = Bandwidth::gbyte_per_sec(c.rate_GBps);
+  nic.rate = line.value_or(measured);
+  nic.efficiency = std::min(1.0, measured.bytes_per_sec() / nic.rate.bytes_per_sec());
+  // One work request a piece; what pieces cost on the CPU holds the poster up.
+  nic.message_rate = 1e6 / std::max(kLeastPieceUs, c.fragment_us);
+  nic.latency = in_ns(std::max(1.0, c.latency_us * 1e3));
+  nic.per_message = in_ns(c.fragment_us * 1e3);
+  nic.per_doorbell = in_ns(std::min(c.operation_us, c.latency_us / 2) * 1e3);
+}
+
 NicWords measure_nic(LinkProbe& probe, std::optional<Bandwidth> line) {
   NicWords nic;
   nic.constants = measure_constants(probe);
-  const LinkConstants& c = nic.constants;
-  const auto measured = Bandwidth::gbyte_per_sec(c.rate_GBps);
-  const Bandwidth rate = line.value_or(measured);
-  const double efficiency = std::min(1.0, measured.bytes_per_sec() / rate.bytes_per_sec());
-  // One work request a piece; what pieces cost on the CPU holds the poster up.
+  NicSpec spec;
+  fill_nic(nic.constants, line, spec);
+  const auto ns = [](Duration d) { return d.count() / 1000; };
   nic.yaml = fmt::format(
-      "{{base: tcp, rate: {} bps, efficiency: {:.2f} %, message_rate: {:.0f} msg/s, latency: "
-      "{:.0f} "
-      "ns, per_message: {:.0f} ns, per_doorbell: {:.0f} ns, lane_priority: true}}",
-      rate.bits_per_sec(), 100 * efficiency, 1e6 / std::max(0.02, c.fragment_us),
-      std::max(1.0, c.latency_us * 1e3), c.fragment_us * 1e3,
-      std::min(c.operation_us, c.latency_us / 2) * 1e3);
+      "{{base: tcp, rate: {} bps, efficiency: {:.2f} %, message_rate: {:.0f} msg/s, latency: {} "
+      "ns, per_message: {} ns, per_doorbell: {} ns, lane_priority: false}}",
+      spec.rate.bits_per_sec(), 100 * spec.efficiency, spec.message_rate, ns(spec.latency),
+      ns(spec.per_message), ns(spec.per_doorbell));
   return nic;
 }
 

@@ -7,23 +7,27 @@
 
 #include "calibrate/live/link/link_role.h"
 #include "sim/base/units.h"
+#include "sim/net/nic_spec.h"
 
 namespace kvlane::live {
 
 struct LinkConstants {
   double rate_GBps = 0;      // payload, 1 MiB writes, four in flight
-  double latency_us = 0;     // post to in place at the peer, 64 B
+  double latency_us = 0;     // one way, 64 B: half of the round trip
   double round_trip_us = 0;  // post to completion, 64 B
   double fragment_us = 0;    // what one more piece of 512 B adds to a write beside its bytes
   double operation_us = 0;   // what one more write of 64 B adds, many in flight
 };
 LinkConstants measure_constants(LinkProbe& probe);
 
+// Rate, efficiency, message rate, latency and costs of a NIC that takes as long. `line`: the rate
+// that the path was shaped to; without, what was measured is the line.
+void fill_nic(const LinkConstants& constants, std::optional<Bandwidth> line, NicSpec& nic);
+
 struct NicWords {
   LinkConstants constants;
   std::string yaml;  // an inline NIC of a scenario
 };
-// `line`: the rate that the path was shaped to; without, what was measured is the line.
 NicWords measure_nic(LinkProbe& probe, std::optional<Bandwidth> line);
 
 }  // namespace kvlane::live
