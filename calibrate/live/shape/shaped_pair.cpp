@@ -77,10 +77,11 @@ void must(const std::vector<std::string>& words) {
 }
 
 // tbf sends as much at once as the burst holds: enough for one timer of the kernel and for a whole
-// segment of 64 KiB, little enough that a short transfer is held to the rate. The queue holds 5 ms.
+// segment of 64 KiB, little enough that a short transfer is held to the rate: 1 ms. The queue holds
+// 5 ms.
 std::vector<std::string> tbf(const std::string& space, const std::string& device, Bandwidth rate) {
   const std::int64_t a_second = rate.bits_per_sec() / 8;
-  const std::int64_t burst = std::max<std::int64_t>(16 << 10U, a_second / 2500);
+  const std::int64_t burst = std::max<std::int64_t>(16 << 10U, a_second / 1000);
   const std::int64_t limit = std::max<std::int64_t>(256 << 10U, a_second / 200);
   return {"ip",
           "netns",
@@ -127,6 +128,9 @@ ShapedPair::ShapedPair(Bandwidth rate) {
       // A connection that has been idle goes on at the speed it had.
       must({"ip", "netns", "exec", end.space, "sh", "-c",
             "echo 0 > /proc/sys/net/ipv4/tcp_slow_start_after_idle"});
+      // What instances come with; bbr's pacing and probing would be measured otherwise.
+      run_tool({"ip", "netns", "exec", end.space, "sh", "-c",
+                "echo cubic > /proc/sys/net/ipv4/tcp_congestion_control"});
     }
   } catch (...) {
     run_tool({"ip", "netns", "del", prefill_});
