@@ -153,7 +153,9 @@ struct Meter final : TraceSink {
     window_from = start;
     counting_from = later(start, seconds_to_duration(load.warm_up_seconds));
     until = later(counting_from, seconds_to_duration(load.seconds));
-    patience = later(counting_from, seconds_to_duration(kPatience * load.seconds));
+    patience = load.seconds > 0
+                   ? later(counting_from, seconds_to_duration(kPatience * load.seconds))
+                   : kNever;
   }
 
   void record(const TraceRecord& r) override { last_end = r.end; }
