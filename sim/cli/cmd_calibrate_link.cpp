@@ -40,7 +40,8 @@ constexpr std::int64_t kLeastWorkingSet = 256 * kMiB;
 constexpr std::int64_t kMostQueues = 64, kMostDepth = 4096, kMostFragments = 65536;
 
 struct LinkWords {
-  std::string listen, peer, sizes, fragments, depths, queues, op = "all", seconds, working_set;
+  std::string listen, peer, sizes, fragments, depths, queues, background, op = "all", seconds,
+                                                                          working_set;
   std::string format = "table", output, nic, name, line;
 };
 
@@ -55,6 +56,8 @@ void add_options(po::options_description& options, LinkWords& words) {
       "depths", po::value(&words.depths), "operations of 64 KiB in flight (1 to 64); none")(
       "queues", po::value(&words.queues),
       "queue pairs a lane (1 to 4), and lanes beside them; none")(
+      "background", po::value(&words.background),
+      "bytes of background writes in flight under a fetch (0 B, 1 MiB, 8 MiB, 64 MiB); none")(
       "op", po::value(&words.op), "write, read or all")("seconds", po::value(&words.seconds),
                                                         "a row's time, as '0.5 s'")(
       "working-set", po::value(&words.working_set),
@@ -89,15 +92,23 @@ std::vector<std::int64_t> list_of(const char* option, const std::string& text, s
   return values;
 }
 
+std::int64_t size_in(const char* option, const std::string& word) {
+  return parse_integer_quantity(word, UnitFamily::size, {option, 0, 0});
+}
+
 live::LinkAxes axes_of(const LinkWords& words, bool quick) {
   live::LinkAxes axes = quick ? live::quick_axes() : live::full_axes();
   const auto count = [](const char* option) {
     return [option](const std::string& word) { return parse_integer(word, {option, 0, 0}); };
   };
   if (!words.sizes.empty()) {
-    axes.sizes = list_of("--sizes", words.sizes, 1, 1024 * kMiB, [](const std::string& word) {
-      return parse_integer_quantity(word, UnitFamily::size, {"--sizes", 0, 0});
-    });
+    axes.sizes = list_of("--sizes", words.sizes, 1, 1024 * kMiB,
+                         [](const std::string& word) { return size_in("--sizes", word); });
+  }
+  if (!words.background.empty()) {
+    axes.background_bytes =
+        list_of("--background", words.background, 0, 1024 * kMiB,
+                [](const std::string& word) { return size_in("--background", word); });
   }
   if (!words.fragments.empty()) {
     axes.fragments =
@@ -142,8 +153,7 @@ std::int64_t free_memory_bytes() {
 // of what is free at most, since both ends may live here.
 std::int64_t working_set_of(const LinkWords& words, bool quick) {
   if (!words.working_set.empty()) {
-    const std::int64_t bytes =
-        parse_integer_quantity(words.working_set, UnitFamily::size, {"--working-set", 0, 0});
+    const std::int64_t bytes = size_in("--working-set", words.working_set);
     if (bytes < kMiB || bytes > (std::int64_t{1} << 40U)) {
       throw UsageError(fmt::format("calibrate link: --working-set {}; expected 1 MiB to 1 TiB",
                                    words.working_set));
@@ -159,7 +169,6 @@ std::int64_t working_set_of(const LinkWords& words, bool quick) {
 void check_room(const live::LinkAxes& axes, std::int64_t working_set) {
   std::int64_t largest = axes.fragments.empty() ? 0 : 2 * live::kFragmentedBytes;
   for (const std::int64_t bytes : axes.sizes) largest = std::max(largest, bytes);
-  for (const std::int64_t bytes : axes.background_bytes) largest = std::max(largest, bytes);
   if (largest > working_set) {
     throw UsageError(
         fmt::format("calibrate link: --working-set {}; expected at least {} for these operations",
@@ -198,7 +207,15 @@ int calibrate_link(const Args& args, const Context& context) {
   for (const auto& [option, value] : {std::pair{"output", words.output},
                                       {"nic", words.nic},
                                       {"listen", words.listen},
-                                      {"peer", words.peer}}) {
+                                      {"peer", words.peer},
+                                      {"sizes", words.sizes},
+                                      {"fragments", words.fragments},
+                                      {"depths", words.depths},
+                                      {"queues", words.queues},
+                                      {"background", words.background},
+                                      {"seconds", words.seconds},
+                                      {"working-set", words.working_set},
+                                      {"line", words.line}}) {
     expect_name(arguments, option, value);
   }
   expect_word("--format", words.format, {"table", "json", "csv"});
@@ -208,7 +225,7 @@ int calibrate_link(const Args& args, const Context& context) {
   }
   const live::Say say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const bool quick = arguments.has("quick");
-  const live::LinkAxes axes = axes_of(words, quick);
+  live::LinkAxes axes = axes_of(words, quick);
   live::LinkOptions link;
   for (const std::int64_t queues : axes.queues) {
     link.queues = std::max(link.queues, static_cast<std::uint32_t>(queues));
@@ -242,6 +259,7 @@ int calibrate_link(const Args& args, const Context& context) {
   check_outputs_differ(outputs, {});
   link.working_set = working_set_of(words, quick);
   check_room(axes, link.working_set);
+  for (std::int64_t& bytes : axes.background_bytes) bytes = std::min(bytes, link.working_set);
 
   LinkReport report;
   report.load_average_1min = calibrate::load_average();

@@ -36,7 +36,8 @@ LinkEnd::LinkEnd(WallLoop& l, EndpointId self, const LiveOptions& options, const
       pool(static_cast<std::size_t>(o.working_set) + 4096),
       regions(pool),
       transport(loop, self, regions, {options.timeout}) {
-  transport.on_failure([this](EndpointId, const std::string& reason) { fail(reason); });
+  transport.on_failure(
+      [this](EndpointId, const std::string& reason) { fail(name + " " + reason); });
   if (!regions.create(kLinkRegion, link.working_set)) {
     throw RunError(fmt::format("no room for a working set of {} bytes", link.working_set));
   }
@@ -52,6 +53,7 @@ LinkEnd::LinkEnd(WallLoop& l, EndpointId self, const LiveOptions& options, const
 }
 
 void LinkEnd::exchange_places(Session& session, EndpointId peer, Duration limit) {
+  name = session.peer();
   session.send(FrameKind::prepared, encode_places({&place, 1}));
   const auto theirs = decode_places(session.wait(FrameKind::prepared, limit), 1);
   if (!theirs || theirs->size() != 1 || theirs->front().region != kLinkRegion ||

@@ -82,6 +82,7 @@ struct LinkEnd {
   LiveTransport transport;
   NoMessages no_messages;
   RegionPlace place;
+  std::string name;  // of the peer, in errors
   std::string failure;
 };
 

@@ -87,7 +87,7 @@ class LinkProbe {
   SocketAddress own_address() const;  // of the session
   bool same_host() const;
   double clock_error_us() const;   // 0: one clock
-  double connect_seconds() const;  // from the first SYN to the first operation possible
+  double connect_seconds() const;  // without the peer's filling of its memory
 
  private:
   struct State;
