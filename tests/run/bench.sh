@@ -10,7 +10,12 @@ case ${1-} in
     set=kernels
     shift
     ;;
-  transport) die "the benchmark set 'transport' does not exist yet; './kvlane bench' runs the simulator's" ;;
+  transport)
+    shift
+    need_packages bench-transport "${KVLANE_BUILD_PACKAGES[@]}" iperf3 ucx-utils
+    build_tree release kvlane
+    exec python3 "$KVLANE_ROOT/tests/bench/transport.py" "$KVLANE_ROOT/build/release/bin/kvlane" "$@"
+    ;;
   *) die "unknown benchmark set '$1'; expected nothing, kernels or transport" ;;
 esac
 case ${1-} in
