@@ -288,8 +288,8 @@ LinkSample LinkProbe::measure(const LinkLoad& load) {
     }
   }
   const auto done = static_cast<double>(meter.done - meter.errors);
-  const double moved_GB = done * static_cast<double>(load.bytes) / 1e9;
-  if (moved_GB > 0) sample.cpu_s_per_GB = (own + peer) / moved_GB;
+  const double moved = done * static_cast<double>(load.bytes) / 1e9;
+  if (moved > 0) sample.cpu_s_per_GB = (own + peer) / moved;
   sample.post_us = to_seconds(meter.post_time) * 1e6 / static_cast<double>(meter.posted);
   return sample;
 }

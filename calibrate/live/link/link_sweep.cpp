@@ -124,10 +124,10 @@ std::vector<LinkRow> rows_of(const LinkAxes& axes, const TransportLimits* gather
 SweepResult measure_rows(LinkProbe& probe, const std::vector<LinkRow>& rows, bool verify,
                          const std::function<void()>& done) {
   SweepResult result;
-  double best_GBps = 0;
+  double best = 0;  // GB/s
   for (const LinkRow& row : rows) {
-    const double in_flight_GB = static_cast<double>(row.load.bytes * row.load.depth) / 1e9;
-    if (best_GBps > 0 && in_flight_GB / best_GBps > kLongest * row.load.seconds) {
+    const double in_flight = static_cast<double>(row.load.bytes * row.load.depth) / 1e9;
+    if (best > 0 && in_flight / best > kLongest * row.load.seconds) {
       ++result.left_out;
       done();
       continue;
@@ -138,7 +138,7 @@ SweepResult measure_rows(LinkProbe& probe, const std::vector<LinkRow>& rows, boo
     measured.sample = probe.measure(row.load);
     if (row.background_bytes > 0) probe.background(0);
     if (row.load.bytes >= kEnoughToTell) {
-      best_GBps = std::max(best_GBps, measured.sample.rate_GBps);
+      best = std::max(best, measured.sample.rate_GBps);
     }
     result.rows.push_back(measured);
     done();
