@@ -113,9 +113,7 @@ int doctor_command(const Args& args, const Context& context) {
   options.search = search == nullptr ? "/usr/bin:/bin" : search;
   options.pool_bytes = parse_integer_quantity(memory, UnitFamily::size, {"--memory", 0, 0});
   options.built_with_cuda = static_cast<bool>(context.open_gpu);
-#if defined(KVLANE_RDMA)
-  options.built_with_rdma = true;
-#endif
+  options.built_with_rdma = context.rdma.open != nullptr;
   const doctor::Diagnosis diagnosis = doctor::diagnose(options);
   print(format == "json" ? json_of(diagnosis) : table_of(diagnosis, context.columns));
   doctor::Path path = doctor::Path::tcp;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/live/rdma/rdma.h"
 #include "calibrate/measure/device.h"
 
 namespace kvlane::cli {
@@ -17,6 +18,7 @@ struct Context {
   bool stderr_is_terminal = false;
   int columns = 100;            // of the terminal
   calibrate::OpenGpu open_gpu;  // of `calibrate --device cuda:N`; empty in a build without CUDA
+  live::RdmaAccess rdma;        // empty in a build without verbs
 };
 
 // Wrong command-line words; what() is one line.

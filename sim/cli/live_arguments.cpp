@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "calibrate/live/role/choice.h"
 #include "sim/base/input_error.h"
 #include "sim/scenario/quantity.h"
 
@@ -133,6 +134,8 @@ live::LiveOptions LiveArguments::options(const std::string& command, const Argum
   o.threads = static_cast<int>(count_of("--threads", threads, 1, 1024));
   o.rdma_device = rdma_device;
   o.gid_index = static_cast<int>(count_of("--gid-index", gid_index, -1, 255));
+  o.rdma = context.rdma;
+  live::abilities(o);  // what is not there is said before anything starts
   std::stringstream list(processors);
   for (std::string number; std::getline(list, number, ',');) {
     o.processors.push_back(static_cast<int>(count_of("--processors", number, 0, 1023)));

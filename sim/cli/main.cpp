@@ -15,6 +15,7 @@
 #if defined(KVLANE_CUDA)
 #include "calibrate/measure/gpu/open_gpu.h"
 #endif
+#include "calibrate/live/rdma/rdma.h"
 #include "calibrate/live/role/options.h"
 #include "sim/base/input_error.h"
 #include "sim/cli/arguments.h"
@@ -82,6 +83,9 @@ Context make_context() {
   }
 #if defined(KVLANE_CUDA)
   context.open_gpu = calibrate::open_gpu;
+#endif
+#if defined(KVLANE_RDMA)
+  context.rdma = live::rdma_access();
 #endif
   return context;
 }

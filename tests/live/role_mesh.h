@@ -19,11 +19,32 @@ using WrapPending = std::function<std::unique_ptr<PendingConnection>(
     ConnectionOwner& owner,
     const std::function<std::unique_ptr<PendingConnection>(ConnectionOwner&)>& make)>;
 
+// The backend of one end of a pair of roles; `listener`: of the pair, made by its first end.
+struct MeshEnd {
+  WallLoop& loop;
+  Pool& pool;
+  std::size_t side;  // 0 listens
+  std::unique_ptr<Listener>& listener;
+};
+using MakeWire = std::function<std::unique_ptr<Backend>(const MeshEnd&)>;
+
+inline std::unique_ptr<Backend> tcp_wire(const MeshEnd& end) {
+  if (end.side == 0) {
+    end.listener = std::make_unique<Listener>(end.loop, parse_address("127.0.0.1:0", "test"));
+  }
+  return std::make_unique<TcpBackend>(end.loop, end.side == 0 ? end.listener.get() : nullptr,
+                                      end.listener->address());
+}
+
+inline std::unique_ptr<Backend> shm_wire(const MeshEnd& end) {
+  return std::make_unique<ShmBackend>(end.loop, end.pool);
+}
+
 class RoleMesh {
  public:
-  // `wire`: "tcp" or "shm". Arguments outlive it.
+  // Arguments outlive it.
   RoleMesh(WallLoop& wall, const Scenario& scenario, const LiveOptions& options,
-           const std::string& wire, const WrapPending& wrap = nullptr)
+           const MakeWire& wire, const WrapPending& wrap = nullptr)
       : loop(wall), scenario_(scenario), options_(options), places_(places_of(scenario)) {
     for (std::size_t e = 0; e < places_.endpoint_names.size(); ++e) {
       ends.push_back(
@@ -95,22 +116,14 @@ class RoleMesh {
     for (const RegionPlace& place : told[from.index()]) remote.set(place);
   }
 
-  void connect(EndpointId prefill, const std::string& wire, const WrapPending& wrap) {
+  void connect(EndpointId prefill, const MakeWire& wire, const WrapPending& wrap) {
+    std::unique_ptr<Listener>& listener = listeners_.emplace_back();
     const std::array<EndpointId, 2> sides{prefill, places_.decode};
     std::array<std::unique_ptr<PendingConnection>, 2> pending;
     for (std::size_t side : {0U, 1U}) {
       RoleEnd& end = *ends[sides[side].index()];
       const EndpointId peer = sides[1 - side];
-      if (wire == "tcp" && side == 0) {
-        listeners_.push_back(
-            std::make_unique<Listener>(loop, parse_address("127.0.0.1:0", "test")));
-      }
-      if (wire == "tcp") {
-        backends_.push_back(std::make_unique<TcpBackend>(
-            loop, side == 0 ? listeners_.back().get() : nullptr, listeners_.back()->address()));
-      } else {
-        backends_.push_back(std::make_unique<ShmBackend>(loop, *end.pool));
-      }
+      backends_.push_back(wire({loop, *end.pool, side, listener}));
       ConnectionOptions connection;
       connection.queues = places_.queues;
       connection.checksum = options_.checksum;

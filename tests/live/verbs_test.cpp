@@ -11,6 +11,7 @@
 #include "calibrate/live/rdma/gpu_memory.h"
 #include "calibrate/live/rdma/rdma.h"
 #include "tests/live/conformance.h"
+#include "tests/live/fault_runs.h"
 
 namespace kvlane::live::test {
 namespace {
@@ -362,6 +363,18 @@ TEST_CASE("rdma: an end that connects a second after the other is waited for") {
   loop.run();
   end.transport.connect(EndpointId(0), pending->take());
   for (;;) loop.run();
+}
+
+TEST_CASE("rdma: random runs under faults") {
+  const MakeWire wire = [](const MeshEnd& end) {
+    return open_rdma(end.loop, end.pool, options_of(end.side));
+  };
+  // An emulated processor takes its time.
+  const Outcome outcome =
+      fault_runs(wire, 20'001, fault_runs_wanted(50), std::chrono::milliseconds(600));
+  MESSAGE(outcome.good, " runs to the end, ", outcome.failed, " with an error");
+  CHECK(outcome.good > 0);
+  CHECK(outcome.failed > 0);
 }
 
 TEST_CASE("rdma: a peer that is killed is noticed within two seconds, busy or idle") {

@@ -119,7 +119,7 @@ TEST_CASE("parity: every strategy decides the same in both worlds") {
   live::LiveOptions live_options;
   live_options.verify = true;
   live::WallLoop loop;
-  live::test::RoleMesh mesh(loop, s, live_options, "tcp");
+  live::test::RoleMesh mesh(loop, s, live_options, live::test::tcp_wire);
   Bench bench(s);
   Workload& workload = bench.workload;
   const std::size_t requests = workload.requests().size();

@@ -131,6 +131,19 @@ class RdmaBackend final : public Backend, public Pollable {
 
 }  // namespace
 
+RdmaAccess rdma_access() {
+  return {[](const RdmaOptions& options) -> std::string {
+            try {
+              WallLoop loop;
+              const Device device(loop, options);
+              return {};
+            } catch (const RdmaError& error) {
+              return error.what();
+            }
+          },
+          &open_rdma};
+}
+
 std::unique_ptr<Backend> open_rdma(WallLoop& loop, Pool& pool, const RdmaOptions& options) {
   return std::make_unique<RdmaBackend>(loop, pool, options);
 }

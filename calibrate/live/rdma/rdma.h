@@ -51,6 +51,15 @@ class RdmaError : public std::runtime_error {
 // Throws RdmaError. `pool` and `loop` outlive the backend, the backend its connections.
 std::unique_ptr<Backend> open_rdma(WallLoop& loop, Pool& pool, const RdmaOptions& options);
 
+// What a program that links kvlane::live_rdma gives to its live runs, which know no verbs.
+struct RdmaAccess {
+  // Why no device fits to these options; empty where one does.
+  std::string (*obstacle)(const RdmaOptions& options) = nullptr;
+  std::unique_ptr<Backend> (*open)(WallLoop& loop, Pool& pool,
+                                   const RdmaOptions& options) = nullptr;
+};
+RdmaAccess rdma_access();
+
 // A port of a device, for `kvlane doctor`.
 struct RdmaPort {
   std::string device, state, link_layer;

@@ -21,6 +21,13 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
+RdmaOptions rdma_options(const LiveOptions& options) {
+  RdmaOptions rdma;
+  rdma.device = options.rdma_device;
+  rdma.gid_index = options.gid_index;
+  return rdma;
+}
+
 }  // namespace
 
 bool lists(const std::string& words, const std::string& word) {
@@ -28,13 +35,23 @@ bool lists(const std::string& words, const std::string& word) {
   return std::find(all.begin(), all.end(), word) != all.end();
 }
 
-std::string abilities(TransportKind asked) {
-  if (asked == TransportKind::automatic) return "shm,tcp";
-  return to_string(asked);
+std::string abilities(const LiveOptions& options) {
+  const bool automatic = options.transport == TransportKind::automatic;
+  std::string obstacle;
+  if (automatic || options.transport == TransportKind::rdma) {
+    obstacle = options.rdma.open == nullptr
+                   ? "no RDMA device: this program was built without verbs; expected one built "
+                     "with libibverbs (KVLANE_RDMA=ON)"
+                   : options.rdma.obstacle(rdma_options(options));
+  }
+  if (automatic) return obstacle.empty() ? "rdma,shm,tcp" : "shm,tcp";
+  if (!obstacle.empty()) throw RunError("--transport rdma: " + obstacle);
+  return to_string(options.transport);
 }
 
 std::string choose_transport(const std::string& ours, const std::string& theirs, bool same_host,
                              TransportKind asked) {
+  if (same_host && lists(ours, "shm") && lists(theirs, "shm")) return "shm";
   for (const std::string& name : split(ours)) {
     if (name == "shm" && !same_host) {
       if (asked == TransportKind::shm) {
@@ -61,8 +78,15 @@ std::string host_identity() {
 }
 
 std::unique_ptr<Backend> open_backend(const std::string& name, WallLoop& loop, Pool& pool,
-                                      Listener* listener, const SocketAddress& peer,
-                                      const LiveOptions&) {
+                                      Listener* listener, const SocketAddress& own,
+                                      const SocketAddress& peer, const LiveOptions& options) {
+  if (name == "rdma") {
+    RdmaOptions rdma = rdma_options(options);
+    rdma.address = own.host();
+    // The session may run over another network than the data.
+    if (!options.rdma.obstacle(rdma).empty()) rdma.address.clear();
+    return options.rdma.open(loop, pool, rdma);
+  }
   if (name == "shm") return std::make_unique<ShmBackend>(loop, pool);
   KVLANE_CHECK(name == "tcp", "transport {}", name);
   return std::make_unique<TcpBackend>(loop, listener, peer);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/live/rdma/rdma.h"
 #include "sim/base/units.h"
 
 namespace kvlane::live {
@@ -33,6 +34,7 @@ struct LiveOptions {
   Duration connect = std::chrono::seconds(30);  // until a peer listens, and for each handshake
   int threads = 1;                              // of a GPU's kernels, --compute cpu
   std::vector<int> processors;                  // where this role runs; empty: anywhere
+  RdmaAccess rdma;                              // empty: this program has no verbs
   std::string rdma_device;                      // empty: the first that fits
   int gid_index = -1;                           // -1: by type and address
 };

@@ -289,6 +289,9 @@ std::vector<TraceRecord> RoleEnd::finish() {
         "{} of {} bytes that arrived are wrong, {} bytes were written where none belong",
         seen.wrong(), seen.verified(), strayed));
   }
+  // Both sides have drained: what has no operation in flight is not written any more, and no
+  // connection need be named as a writer. A run that ends otherwise closes its connections.
+  KVLANE_CHECK(transport->in_flight() == 0, "{} transfers in flight", transport->in_flight());
   compute->end_run();
   transport->end_run();
   for (const RegionId region : run_->regions) regions->withdraw(region, {});

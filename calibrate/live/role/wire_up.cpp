@@ -14,10 +14,10 @@ Callback stop(WallLoop& loop) {
 }
 
 Wire prepare(const std::string& name, const WireSite& site, Listener* listener,
-             const SocketAddress& peer) {
+             const SocketAddress& own, const SocketAddress& peer) {
   Wire wire;
   wire.transport = name;
-  wire.backend = open_backend(name, site.loop, site.pool, listener, peer, site.options);
+  wire.backend = open_backend(name, site.loop, site.pool, listener, own, peer, site.options);
   const ConnectionMemory memory{&site.regions, &site.transport.remote_of(site.peer)};
   wire.pending = wire.backend->prepare(site.transport.owner_of(site.peer), memory, site.connection,
                                        listener != nullptr, stop(site.loop));
@@ -27,7 +27,7 @@ Wire prepare(const std::string& name, const WireSite& site, Listener* listener,
 }  // namespace
 
 Wire wire_up_passive(Session& session, const WireSite& site, Listener& listener) {
-  const std::string able = abilities(site.options.transport);
+  const std::string able = abilities(site.options);
   session.send(FrameKind::accept, encode_config({{"transports", able}, {"host", host_identity()}}));
   const std::vector<std::byte> body = session.wait(FrameKind::transport, site.options.connect);
   Reader in(body);
@@ -35,7 +35,7 @@ Wire wire_up_passive(Session& session, const WireSite& site, Listener& listener)
   if (!in.done() || !lists(able, chosen)) {
     throw PeerError(fmt::format("{} chose transport '{}' of {}", session.peer(), chosen, able));
   }
-  Wire wire = prepare(chosen, site, &listener, {});
+  Wire wire = prepare(chosen, site, &listener, local_address(session.fd()), {});
   session.send(FrameKind::offer, wire.pending->offer());
   wire.pending->connect(session.wait(FrameKind::offer, site.options.connect));
   site.transport.connect(site.peer,
@@ -56,10 +56,10 @@ Wire wire_up_active(Session& session, const WireSite& site, const SocketAddress&
     if (key == "transports") transports = value;
     if (key == "host") host = value;
   }
-  const std::string chosen = choose_transport(abilities(site.options.transport), transports,
+  const std::string chosen = choose_transport(abilities(site.options), transports,
                                               host == host_identity(), site.options.transport);
   session.send_text(FrameKind::transport, chosen);
-  Wire wire = prepare(chosen, site, nullptr, peer);
+  Wire wire = prepare(chosen, site, nullptr, local_address(session.fd()), peer);
   const std::vector<std::byte> offer = session.wait(FrameKind::offer, site.options.connect);
   session.send(FrameKind::offer, wire.pending->offer());
   wire.pending->connect(offer);

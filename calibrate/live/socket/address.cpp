@@ -27,16 +27,21 @@ bool SocketAddress::is_loopback() const {
   return ntohl(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr.s_addr) >> 24U == 127;
 }
 
-std::string SocketAddress::text() const {
+std::string SocketAddress::host() const {
   char host[INET6_ADDRSTRLEN] = "";
   if (storage.ss_family == AF_INET6) {
     ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr, host,
                 sizeof host);
-    return fmt::format("[{}]:{}", host, port());
+  } else {
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, host,
+                sizeof host);
   }
-  ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, host,
-              sizeof host);
-  return fmt::format("{}:{}", host, port());
+  return host;
+}
+
+std::string SocketAddress::text() const {
+  if (storage.ss_family == AF_INET6) return fmt::format("[{}]:{}", host(), port());
+  return fmt::format("{}:{}", host(), port());
 }
 
 SocketAddress parse_address(std::string_view text, std::string_view option) {

@@ -16,6 +16,7 @@ struct SocketAddress {
   const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
   std::uint16_t port() const;
   bool is_loopback() const;
+  std::string host() const;  // 10.0.0.1, ::1
   std::string text() const;  // 10.0.0.1:18515, [::1]:18515
 };
 
