@@ -13,4 +13,13 @@ if(TARGET kvlane_live_rdma)
   add_test(NAME live.verbs_guest COMMAND ${CMAKE_SOURCE_DIR}/tests/support/rdma_guest/run.sh
            ${CMAKE_CURRENT_BINARY_DIR}/guest ./verbs_test)
   set_tests_properties(live.verbs_guest PROPERTIES LABELS "live;guest" TIMEOUT 180 PROCESSORS 2 SKIP_RETURN_CODE 77)
+  add_test(NAME live.rdma_faults_long COMMAND ${CMAKE_SOURCE_DIR}/tests/support/rdma_guest/run.sh
+           ${CMAKE_CURRENT_BINARY_DIR}/guest env KVLANE_FAULT_RUNS=500 ./verbs_test -tc=*faults*)
+  set_tests_properties(live.rdma_faults_long PROPERTIES LABELS "long" TIMEOUT 600 PROCESSORS 2 SKIP_RETURN_CODE 77
+                       ENVIRONMENT KVLANE_GUEST_TIMEOUT_S=570)
+  if(TARGET kvlane)
+    add_test(NAME live.rdma_roles_guest COMMAND ${CMAKE_CURRENT_LIST_DIR}/rdma_roles.sh $<TARGET_FILE:kvlane>)
+    set_tests_properties(live.rdma_roles_guest PROPERTIES LABELS "live;guest;no-sanitizers" TIMEOUT 180 PROCESSORS 2
+                         SKIP_RETURN_CODE 77)
+  endif()
 endif()

@@ -70,6 +70,9 @@ function(declare_tree tree)
     if(tree MATCHES "san" AND "no-sanitizers" IN_LIST labels)
       set(wanted FALSE)
     endif()
+    if("long" IN_LIST labels)  # by hand: ctest --test-dir build/TREE -L long
+      set(wanted FALSE)
+    endif()
     if(wanted)
       if(NOT "lint" IN_LIST labels)  # reads sources only
         list(APPEND fixtures build.${tree})
