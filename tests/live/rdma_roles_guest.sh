@@ -13,7 +13,7 @@ fail() {
 # roles NAME ONLY WORDS...: both roles with these words, the strategies ONLY (empty: all); leaves the decode role's output in /tmp/NAME.out and /tmp/NAME.err.
 roles() {
   name=$1
-  only=${2:+--only $2}
+  only=$2
   shift 2
   $kvlane run $scenario --role prefill --listen 10.9.0.1:0 --compute modeled --verify "$@" 2>/tmp/prefill.err &
   prefill=$!
@@ -24,8 +24,8 @@ roles() {
     sleep 0.1
   done
   address=$(sed -n 's/^listening //p' /tmp/prefill.err)
-  $kvlane run $scenario --role decode --peer "$address" $only --compute modeled --verify "$@" >/tmp/$name.out 2>/tmp/$name.err ||
-    fail "$name: the decode role ended with $?"
+  $kvlane run $scenario --role decode --peer "$address" ${only:+--only "$only"} --compute modeled --verify "$@" \
+    >"/tmp/$name.out" 2>"/tmp/$name.err" || fail "$name: the decode role ended with $?"
   wait $prefill || fail "$name: the prefill role ended with $?"
 }
 
@@ -47,7 +47,7 @@ grep -q 'transport shm, compute modeled' /tmp/auto.err || fail "auto took anothe
 $kvlane run $scenario --live --compute modeled --transport rdma --rdma-device mlx5_0 >/tmp/none.out 2>/tmp/none.err
 status=$?
 [ $status -eq 1 ] || fail "status $status without the device"
-grep -q '^kvlane: --transport rdma: no RDMA device: .*expected `mlx5_0` with an active port$' /tmp/none.err || fail "no device"
+grep -q "^kvlane: --transport rdma: no RDMA device: .*expected .mlx5_0. with an active port\$" /tmp/none.err || fail "no device"
 [ "$(grep -c . /tmp/none.err)" -eq 1 ] || fail "more than a line"
 [ ! -s /tmp/none.out ] || fail "output without a run"
 echo "two roles over RDMA: as expected"
