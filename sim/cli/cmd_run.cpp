@@ -64,6 +64,9 @@ void check_roles(const Arguments& arguments, const LiveArguments& live_arguments
     throw UsageError("run: --listen without --role prefill; expected both or none");
   if (role != "decode" && !peers.empty())
     throw UsageError("run: --peer without --role decode; expected both or none");
+  if (!role.empty() && live_arguments.transport == "modeled")
+    throw UsageError(
+        "run: --transport modeled with --role; both roles are one process then, expected --live");
   if (live && arguments.has("uncertainty"))
     throw UsageError("run: --uncertainty with --live; the models' errors are the simulator's");
   if (live && arguments.has("table"))

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/live/compute/cuda_access.h"
 #include "calibrate/live/rdma/rdma.h"
 #include "calibrate/measure/device.h"
 
@@ -18,6 +19,7 @@ struct Context {
   bool stderr_is_terminal = false;
   int columns = 100;            // of the terminal
   calibrate::OpenGpu open_gpu;  // of `calibrate --device cuda:N`; empty in a build without CUDA
+  live::CudaAccess cuda;        // of live runs; empty in a build without CUDA
   live::RdmaAccess rdma;        // empty in a build without verbs
 };
 

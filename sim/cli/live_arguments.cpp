@@ -134,6 +134,7 @@ live::LiveOptions LiveArguments::options(const std::string& command, const Argum
   o.threads = static_cast<int>(count_of("--threads", threads, 1, 1024));
   o.rdma_device = rdma_device;
   o.gid_index = static_cast<int>(count_of("--gid-index", gid_index, -1, 255));
+  o.cuda = context.cuda;
   o.rdma = context.rdma;
   live::abilities(o);  // what is not there is said before anything starts
   std::stringstream list(processors);

@@ -45,6 +45,11 @@ LiveRun::LiveRun(const Scenario& scenario, const live::LiveOptions& options, con
                      "a live link fails when it fails; expected a scenario without them");
   }
   std::vector<std::string> peers = start.peers;
+  if (options.transport == live::TransportKind::modeled) {
+    solo_ = std::make_unique<live::SoloRole>(scenario, options);
+    say("both roles in this process: transport modeled, compute " + solo_->compute());
+    return;
+  }
   if (peers.empty()) {
     const std::size_t count = live::places_of(scenario).prefills.size();
     const std::vector<std::string> words =
@@ -87,10 +92,13 @@ void LiveRun::take_over(RunOptions& options, std::vector<std::string>& warnings)
   options.only = chosen;
   options.verdict = false;  // its runs at other bandwidths would be simulated
   options.execute = [this](const StrategyOptions& strategy, std::uint32_t seed,
-                           const TraceFor& trace) { return decode_->run(strategy, seed, trace); };
+                           const TraceFor& trace) {
+    return solo_ ? solo_->run(strategy, seed, trace) : decode_->run(strategy, seed, trace);
+  };
 }
 
 void LiveRun::end() {
+  if (solo_) return;
   decode_->close();
   for (const auto& child : children_) {
     const int status = child->wait(std::chrono::seconds(10));
@@ -102,6 +110,11 @@ void LiveRun::end() {
 
 LiveFacts LiveRun::facts() const {
   LiveFacts facts;
+  if (solo_) {
+    facts.compute = solo_->compute();
+    facts.peers.push_back({"this process", "modeled", 0, 0});
+    return facts;
+  }
   facts.compute = decode_->compute();
   facts.verified_bytes = decode_->verified_bytes();
   for (const live::PeerPath& path : decode_->paths()) {

@@ -8,11 +8,13 @@
 
 #include "calibrate/live/role/child.h"
 #include "calibrate/live/role/decode_role.h"
+#include "calibrate/live/role/solo_role.h"
 #include "sim/run/run.h"
 
 namespace kvlane::cli {
 
-// A decode role of this process over prefill roles, its own children or others', for run_scenario.
+// A decode role of this process over prefill roles, its own children or others', for run_scenario;
+// or both in one process, --transport modeled.
 class LiveRun {
  public:
   struct Start {
@@ -42,6 +44,7 @@ class LiveRun {
   const Scenario& scenario_;
   std::vector<std::unique_ptr<live::ChildRole>> children_;
   std::unique_ptr<live::DecodeRole> decode_;
+  std::unique_ptr<live::SoloRole> solo_;  // in its place, --transport modeled
 };
 
 // This program's own path, for children.

@@ -83,6 +83,7 @@ Context make_context() {
   }
 #if defined(KVLANE_CUDA)
   context.open_gpu = calibrate::open_gpu;
+  context.cuda = live::cuda_access();
 #endif
 #if defined(KVLANE_RDMA)
   context.rdma = live::rdma_access();

@@ -125,7 +125,7 @@ int sim_vs_live(const SimVsLive& wanted, const Arguments& arguments,
   live::LiveOptions options = live_arguments.options("compare", arguments, context);
   const live::Say say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   if (options.compute == live::ComputeKind::automatic) {
-    options.compute = live::choose_compute(options.compute);
+    options.compute = live::choose_compute(options);
   }
   std::vector<std::string> changes;
   std::string hardware = wanted.hardware;

@@ -29,8 +29,19 @@ std::vector<std::unique_ptr<CostModel>> make_cost_models(const Scenario& scenari
 
 SimWorld::SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<CostModel>>& models,
                    LinkSpeed speed, TraceSink& trace)
+    : SimWorld(scenario, models, speed, trace, std::make_unique<VirtualLoop>(), nullptr) {}
+
+SimWorld::SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<CostModel>>& models,
+                   LinkSpeed speed, TraceSink& trace, EventLoop& loop)
+    : SimWorld(scenario, models, speed, trace, nullptr, &loop) {}
+
+SimWorld::SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<CostModel>>& models,
+                   LinkSpeed speed, TraceSink& trace, std::unique_ptr<VirtualLoop> own,
+                   EventLoop* other)
     : scenario_(scenario),
       models_(models),
+      own_loop_(std::move(own)),
+      loop_(other != nullptr ? *other : *own_loop_),
       network_(loop_),
       topology_(network_),
       transport_(loop_, network_, topology_, &trace),

@@ -53,8 +53,11 @@ class SimWorld final : public World {
   // `scenario`, `models` and `trace` outlive the world.
   SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<CostModel>>& models,
            LinkSpeed speed, TraceSink& trace);
+  // On a clock of others, which outlives it: the modelled network beside real compute.
+  SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<CostModel>>& models,
+           LinkSpeed speed, TraceSink& trace, EventLoop& loop);
 
-  VirtualLoop& loop() override { return loop_; }
+  EventLoop& loop() override { return loop_; }
   SimTransport& transport() override { return transport_; }
   SimCompute& compute() override { return compute_; }
   const std::vector<Instance>& instances() const override { return instances_; }
@@ -74,6 +77,8 @@ class SimWorld final : public World {
   }
 
  private:
+  SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<CostModel>>& models,
+           LinkSpeed speed, TraceSink& trace, std::unique_ptr<VirtualLoop> own, EventLoop* other);
   void build_instances(const std::vector<std::unique_ptr<CostModel>>& models, LinkSpeed speed);
   void build_cables(LinkSpeed speed);
   void schedule_link_events(LinkSpeed speed);
@@ -83,7 +88,8 @@ class SimWorld final : public World {
 
   const Scenario& scenario_;
   const std::vector<std::unique_ptr<CostModel>>& models_;
-  VirtualLoop loop_;
+  std::unique_ptr<VirtualLoop> own_loop_;  // null on a clock of others
+  EventLoop& loop_;
   FluidNetwork network_;
   Topology topology_;
   SimTransport transport_;

@@ -50,7 +50,8 @@ struct Witness final : Inspector, MessageHandler, TraceSink {
 struct End {
   End(WallLoop& loop, EndpointId self, std::size_t bytes, Duration timeout)
       : pool(bytes), regions(pool), transport(loop, self, regions, {timeout}) {
-    transport.on_failure([this](EndpointId, const std::string& reason) { lost = reason; });
+    transport.on_failure(
+        [this](EndpointId, const std::string& reason, RequestId) { lost = reason; });
     transport.begin_run(&witness, &witness);
     transport.set_handler(self, &witness);
   }

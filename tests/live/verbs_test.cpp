@@ -421,7 +421,7 @@ TEST_CASE("rdma: a peer that is killed is noticed within two seconds, busy or id
     }
     const auto killed = std::chrono::steady_clock::now();
     ::kill(child, SIGKILL);
-    end.transport.on_failure([&](EndpointId, const std::string& reason) {
+    end.transport.on_failure([&](EndpointId, const std::string& reason, RequestId) {
       end.lost = reason;
       loop.stop();
     });

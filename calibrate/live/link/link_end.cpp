@@ -37,7 +37,7 @@ LinkEnd::LinkEnd(WallLoop& l, EndpointId self, const LiveOptions& options, const
       regions(pool),
       transport(loop, self, regions, {options.timeout}) {
   transport.on_failure(
-      [this](EndpointId, const std::string& reason) { fail(name + " " + reason); });
+      [this](EndpointId, const std::string& reason, RequestId) { fail(name + " " + reason); });
   if (!regions.create(kLinkRegion, link.working_set)) {
     throw RunError(fmt::format("no room for a working set of {} bytes", link.working_set));
   }

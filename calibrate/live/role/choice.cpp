@@ -64,8 +64,17 @@ std::string choose_transport(const std::string& ours, const std::string& theirs,
   throw RunError(fmt::format("no transport in common: {} here, {} at the peer", ours, theirs));
 }
 
-ComputeKind choose_compute(ComputeKind asked) {
-  return asked == ComputeKind::automatic ? ComputeKind::cpu : asked;
+ComputeKind choose_compute(const LiveOptions& options) {
+  if (options.compute != ComputeKind::automatic && options.compute != ComputeKind::cuda) {
+    return options.compute;
+  }
+  const std::string obstacle =
+      options.cuda.open == nullptr
+          ? "this program was built without CUDA; expected one built with KVLANE_CUDA=ON"
+          : options.cuda.obstacle();
+  if (obstacle.empty()) return ComputeKind::cuda;
+  if (options.compute == ComputeKind::cuda) throw RunError("--compute cuda: " + obstacle);
+  return ComputeKind::cpu;
 }
 
 std::string host_identity() {

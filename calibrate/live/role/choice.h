@@ -20,7 +20,7 @@ std::string abilities(const LiveOptions& options);
 std::string choose_transport(const std::string& ours, const std::string& theirs, bool same_host,
                              TransportKind asked);
 // The best that this machine has, or what was asked for by name. RunError where that is missing.
-ComputeKind choose_compute(ComputeKind asked);
+ComputeKind choose_compute(const LiveOptions& options);
 
 // Whether a comma-separated list has the word.
 bool lists(const std::string& words, const std::string& word);

@@ -96,6 +96,14 @@ void DecodeRole::State::connect(Peer& peer, const SocketAddress& address, std::s
       if (other.get() != &peer) other->session->send(FrameKind::prefill_ended, body);
     }
   });
+  session.take_up(FrameKind::push_fail, [this, &session](std::span<const std::byte> body) {
+    Reader in(body);
+    const auto request = in.get<std::uint32_t>();
+    const std::string why = in.get_text(1024);
+    end.fail(in.done()
+                 ? fmt::format("{} could not push request {}: {}", session.peer(), request, why)
+                 : session.peer() + " told of a push that failed in words that are none");
+  });
   session.take_up(FrameKind::records, [this, &peer](std::span<const std::byte> body) {
     const RecordBounds bounds{end.plans().size(), scenario.model.layers.size(),
                               end.places.gpu_count, end.places.endpoint_names.size(),
@@ -118,7 +126,7 @@ DecodeRole::DecodeRole(const Scenario& scenario, const LiveOptions& options,
                     "each prefill instance of the scenario",
                     peers.size(), places.prefills.size()));
   }
-  state_ = std::make_unique<State>(scenario, options, choose_compute(options.compute));
+  state_ = std::make_unique<State>(scenario, options, choose_compute(options));
   State& s = *state_;
   s.end.breathe = [&s] {
     for (const auto& peer : s.peers) peer->session->breathe();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/live/compute/cuda_access.h"
 #include "calibrate/live/rdma/rdma.h"
 #include "sim/base/units.h"
 
@@ -30,10 +31,12 @@ struct LiveOptions {
   bool verify = false;                          // every byte of KV, where it arrives
   bool checksum = false;                        // CRC-32 over every operation, below the port
   Duration timeout = std::chrono::seconds(10);  // operations in flight and nothing moves
+  Duration silence = std::chrono::minutes(5);   // of a decode role while the peers only compute
   Duration lease = std::chrono::seconds(5);     // nothing heard of a peer
   Duration connect = std::chrono::seconds(30);  // until a peer listens, and for each handshake
   int threads = 1;                              // of a GPU's kernels, --compute cpu
   std::vector<int> processors;                  // where this role runs; empty: anywhere
+  CudaAccess cuda;                              // empty: this program has no CUDA
   RdmaAccess rdma;                              // empty: this program has no verbs
   std::string rdma_device;                      // empty: the first that fits
   int gid_index = -1;                           // -1: by type and address

@@ -35,7 +35,7 @@ class PrefillRole {
       : scenario_(scenario),
         options_(options),
         say_(say),
-        compute_(choose_compute(options.compute)),
+        compute_(choose_compute(options)),
         places_(places_of(scenario)),
         listener_(loop_, listen) {
     pin_to(options.processors);
@@ -131,11 +131,13 @@ class PrefillRole {
       }
       end_->deployment().router().prefill_ended_elsewhere(request);
     });
-    session_->take_up(FrameKind::push_fail, [this](std::span<const std::byte> body) {
-      Reader in(body);
-      const std::string why = in.get_text(1024);
-      end_->fail(fmt::format("{} could not go on: {}", session_->peer(), why));
-    });
+    end_->push_failed = [this](RequestId request, const std::string& reason) {
+      std::vector<std::byte> told;
+      Writer out(told);
+      out.put(request.value());
+      out.put_text(reason.substr(0, 1024));
+      session_->send(FrameKind::push_fail, told);
+    };
   }
 
   // Weights and KV of real kernels take seconds to fill; heartbeats go on meanwhile.

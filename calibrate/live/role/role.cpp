@@ -165,6 +165,7 @@ struct RoleEnd::Run {
   struct Sink final : TraceSink {
     RecordList list;
     TraceSink* next = nullptr;
+    std::size_t seen = 0;  // records at the last look
     void record(const TraceRecord& r) override {
       list.record(r);
       if (next != nullptr) next->record(r);
@@ -193,7 +194,8 @@ RoleEnd::RoleEnd(WallLoop& l, const Scenario& s, const LiveOptions& o, ComputeKi
   regions = std::make_unique<RegionTable>(*pool);
   transport = std::make_unique<LiveTransport>(loop, here, *regions,
                                               LiveTransport::Options{options.timeout});
-  transport->on_failure([this](EndpointId peer, const std::string& reason) {
+  transport->on_failure([this](EndpointId peer, const std::string& reason, RequestId request) {
+    if (request.is_valid()) push_failed(request, reason);
     fail(fmt::format("{}: {}", places.endpoint_names[peer.index()], reason));
   });
   compute = std::make_unique<RoleCompute>(loop, scenario, models, places.gpus[here.index()], kind,
@@ -249,6 +251,23 @@ void RoleEnd::start(TimePoint at, TraceSink* next) {
   run_->loop.schedule_at(
       TimePoint{}, {[](void* self, std::uint64_t) { static_cast<Run*>(self)->deployment.start(); },
                     run_.get(), 0});
+  // The decode role waits for the others; a prefill role may have nothing to do for long.
+  if (here == places.decode) watch_activity();
+}
+
+// What happens leaves records. A run in which nothing does, and nothing is in flight that the
+// transport would watch, waits for something that will not come: a message that was lost, say.
+void RoleEnd::watch_activity() {
+  const std::size_t records = run_->sink.list.records.size();
+  const bool idle = compute->in_flight() == 0 && transport->in_flight() == 0;
+  if (records == run_->sink.seen && idle && run_->loop.now() > TimePoint(options.silence)) {
+    return fail(fmt::format("nothing has happened for {:.1f} s and nothing is in flight here",
+                            to_seconds(options.silence)));
+  }
+  run_->sink.seen = records;
+  run_->loop.schedule_at(
+      later(std::max(run_->loop.now(), TimePoint{}), options.silence),
+      {[](void* self, std::uint64_t) { static_cast<RoleEnd*>(self)->watch_activity(); }, this, 0});
 }
 
 void RoleEnd::run() {

@@ -67,6 +67,9 @@ class RoleEnd {
   std::vector<TraceRecord> finish();
   // The first reason counts. Stops the loop.
   void fail(const std::string& reason);
+  // Told of requests whose transfers could not be made, before fail().
+  std::function<void(RequestId request, const std::string& reason)> push_failed =
+      [](RequestId, const std::string&) {};
   void check();  // throws what fail() was told
 
   WallLoop& loop;
@@ -91,6 +94,7 @@ class RoleEnd {
 
  private:
   struct Run;
+  void watch_activity();
   std::map<std::uint32_t, std::unique_ptr<Workload>> workloads_;
   std::unique_ptr<Run> run_;
   std::string failure_;

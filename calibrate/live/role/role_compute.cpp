@@ -20,8 +20,13 @@ RoleCompute::RoleCompute(WallLoop& loop, const Scenario& scenario,
                          const LiveOptions& options)
     : loop_(loop), scenario_(scenario), models_(models) {
   if (kind == ComputeKind::modeled) return;
-  KVLANE_CHECK(kind == ComputeKind::cpu, "compute {} is not built in", to_string(kind));
   kernels_ = true;
+  if (kind == ComputeKind::cuda) {
+    compute_ =
+        options.cuda.open(loop, gpu_models(scenario, models), own, options.processors, &sink_);
+    return;
+  }
+  KVLANE_CHECK(kind == ComputeKind::cpu, "compute {} was not chosen", to_string(kind));
   CpuComputeOptions cpu;
   cpu.threads = options.threads;
   cpu.processors = options.processors;

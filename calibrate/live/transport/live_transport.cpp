@@ -230,6 +230,12 @@ void LiveTransport::completed(Peer& peer, std::uint64_t id, TransferStatus statu
     posted->record.end = TimePoint(end - zero_);
     if (read && inspector_ != nullptr) inspector_->fetched(posted->operation.fragments);
     if (trace_ != nullptr) trace_->record(posted->record);
+  } else if (status == TransferStatus::failed && inspector_ != nullptr && failure_) {
+    // Whoever waits for these bytes would wait for ever.
+    failure_(peer.endpoint,
+             fmt::format("{} bytes in {} pieces had no place there", posted->operation.bytes,
+                         posted->operation.fragments.size()),
+             posted->record.request);
   }
   finish(*posted, status);
 }
@@ -279,7 +285,7 @@ void LiveTransport::arrived(Peer& peer, std::span<const std::byte> bytes) {
 void LiveTransport::lost(Peer& peer, const std::string& reason) {
   if (std::exchange(peer.gone, true)) return;
   // First the reason, then the completions: whoever acts on those knows why.
-  if (failure_) failure_(peer.endpoint, reason);
+  if (failure_) failure_(peer.endpoint, reason, {});
   for (std::size_t i = 0; i < posted_.size(); ++i) {
     if (posted_[i].live && posted_[i].peer == &peer) finish(posted_[i], TransferStatus::failed);
   }

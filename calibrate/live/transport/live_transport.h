@@ -5,7 +5,7 @@
 // until it has completed, encodes and decodes messages, refuses those that name what is not there,
 // verifies bytes, writes the trace, and watches that peers make progress: operations in flight and
 // nothing moved for `timeout` is the peer's end. A peer that is lost fails what was posted to it
-// and is told to `on_failure`, once.
+// and is told to `on_failure`, once; so is each operation that the peer refused.
 
 #include <deque>
 #include <functional>
@@ -42,7 +42,9 @@ class LiveTransport final : public Transport {
   struct Options {
     Duration timeout = std::chrono::seconds(10);
   };
-  using Failure = std::function<void(EndpointId peer, const std::string& reason)>;
+  // `request`: whose transfer could not be made, where the peer is still there.
+  using Failure =
+      std::function<void(EndpointId peer, const std::string& reason, RequestId request)>;
 
   // `loop` and `regions` outlive it.
   LiveTransport(WallLoop& loop, EndpointId self, RegionTable& regions, Options options);
