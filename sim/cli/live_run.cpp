@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "calibrate/live/role/choice.h"
 #include "calibrate/live/role/role.h"
 #include "sim/base/input_error.h"
 
@@ -44,6 +45,7 @@ LiveRun::LiveRun(const Scenario& scenario, const live::LiveOptions& options, con
     throw InputError({scenario.name, 0, 0}, "network.events",
                      "a live link fails when it fails; expected a scenario without them");
   }
+  live::choose_compute(options);  // before anything is started
   std::vector<std::string> peers = start.peers;
   if (options.transport == live::TransportKind::modeled) {
     solo_ = std::make_unique<live::SoloRole>(scenario, options);
