@@ -236,9 +236,9 @@ TEST_CASE("acks and configs: read as they were written") {
       RC_ASSERT(read[i].applied_ps == acks[i].applied_ps);
     }
     Config config(within<std::size_t>(0, 20));
-    for (auto& [name, value] : config) {
-      name = any<std::string>();
-      value = any<std::string>();
+    for (std::size_t i = 0; i < config.size(); ++i) {
+      // Names are the keys.
+      config[i] = {std::to_string(i) + ' ' + any<std::string>(), any<std::string>()};
     }
     Config again;
     RC_ASSERT(decode_config(encode_config(config), again));
