@@ -21,10 +21,9 @@ std::string own_calibration(const live::LiveOptions& options, bool anew, const C
           : std::filesystem::path(home != nullptr ? home : "/tmp") / ".cache";
   folder /= "kvlane";
   const std::string device = options.compute == live::ComputeKind::cuda ? "cuda:0" : "cpu";
-  const std::string file =
-      (folder /
-       fmt::format("{}-{}threads.yaml", device == "cpu" ? "cpu" : "cuda0", options.threads))
-          .string();
+  std::string file = (folder / fmt::format("{}-{}threads.yaml", device == "cpu" ? "cpu" : "cuda0",
+                                           options.threads))
+                         .string();
   if (std::filesystem::exists(file) && !anew) {
     say("calibration of this machine: " + file + " (--recalibrate makes a new one)");
     return file;
