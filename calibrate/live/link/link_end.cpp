@@ -22,11 +22,6 @@ double process_cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-std::int64_t zero_ns_of(const WallLoop& loop) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(loop.zero().time_since_epoch())
-      .count();
-}
-
 std::uint64_t pattern_seed(EndpointId end) { return 77 + end.value(); }
 
 LinkEnd::LinkEnd(WallLoop& l, EndpointId self, const LiveOptions& options, const LinkOptions& o,

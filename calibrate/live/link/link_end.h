@@ -28,7 +28,6 @@ inline constexpr const char* kWorkingSetKey = "--working-set (bytes)";
 inline constexpr const char* kQueuesKey = "--queues (most)";
 
 double process_cpu_seconds();
-std::int64_t zero_ns_of(const WallLoop& loop);
 std::uint64_t pattern_seed(EndpointId end);
 
 // Offsets of pieces, in an order that does not follow memory, round and round.

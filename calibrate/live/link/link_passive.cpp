@@ -155,7 +155,7 @@ class Answering {
     std::vector<std::byte> body;
     Writer out(body);
     out.put(process_cpu_seconds());
-    out.put(zero_ns_of(loop_));
+    out.put(zero_ns(loop_));
     out.put_text(host_identity());
     session_.send(FrameKind::run_done, body);
   }
@@ -171,12 +171,7 @@ class Answering {
 
 void run_link_passive(const LiveOptions& options, const LinkOptions& link,
                       const SocketAddress& listen, const Say& say) {
-  if (!listen.is_loopback() && options.secret.empty()) {
-    throw OptionError(
-        fmt::format("--listen {}: no secret; expected --secret-file FILE or "
-                    "KVLANE_SECRET, the same on both hosts",
-                    listen.text()));
-  }
+  require_secret(listen, options.secret);
   pin_to(options.processors);
   abilities(options);  // a transport that is missing is told before anybody comes
   WallLoop loop(kLinkSpin);

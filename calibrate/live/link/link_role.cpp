@@ -78,8 +78,7 @@ struct LinkProbe::State {
       }
     }
     end.transport.set_clock(
-        kPassiveEnd,
-        std::chrono::nanoseconds(peer_zero - clock.peer_minus_own_ns - zero_ns_of(loop)));
+        kPassiveEnd, std::chrono::nanoseconds(peer_zero - clock.peer_minus_own_ns - zero_ns(loop)));
     return cpu;
   }
   // Runs the loop until `over`.

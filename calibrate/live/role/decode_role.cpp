@@ -22,10 +22,6 @@ constexpr int kPings = 64;
 constexpr Duration kLead = std::chrono::milliseconds(20);
 constexpr std::int32_t kMostIterations = 1 << 24;
 
-std::int64_t nanoseconds_of(SteadyTime time) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-}
-
 struct Peer {
   EndpointId endpoint;
   std::unique_ptr<Session> session;
@@ -180,7 +176,7 @@ StrategyRun DecodeRole::run(const StrategyOptions& strategy, std::uint32_t seed,
   }
   s.measure_clocks();
   const TimePoint zero = later(std::max(s.loop.clock(), s.loop.now()), kLead);
-  const std::int64_t loop_zero_ns = nanoseconds_of(s.loop.zero());
+  const std::int64_t loop_zero_ns = zero_ns(s.loop);
   const std::int64_t zero_ns = loop_zero_ns + zero.time_since_epoch().count() / 1000;
   for (const auto& peer : s.peers) {
     StartFrame start;

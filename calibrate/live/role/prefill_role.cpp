@@ -198,9 +198,7 @@ class PrefillRole {
       }
       remote.set(place);
     }
-    const std::int64_t own_zero =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(loop_.zero().time_since_epoch())
-            .count();
+    const std::int64_t own_zero = zero_ns(loop_);
     // A time of the decode side's loop, as one of ours.
     end_->transport->set_clock(
         places_.decode,
@@ -246,12 +244,7 @@ class PrefillRole {
 
 void run_prefill_role(const Scenario& scenario, const LiveOptions& options,
                       const SocketAddress& listen, const Say& say) {
-  if (!listen.is_loopback() && options.secret.empty()) {
-    throw OptionError(fmt::format(
-        "--listen {}: no secret; expected --secret-file FILE or KVLANE_SECRET, the same "
-        "on both hosts, when listening on anything but loopback",
-        listen.text()));
-  }
+  require_secret(listen, options.secret);
   PrefillRole(scenario, options, listen, say).serve();
 }
 

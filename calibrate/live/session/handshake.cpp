@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "calibrate/live/role/options.h"
+
 namespace kvlane::live {
 namespace {
 
@@ -122,6 +124,14 @@ bool decode_config(std::span<const std::byte> bytes, Config& config) {
     config.emplace_back(std::move(name), std::move(value));
   }
   return in.done();
+}
+
+void require_secret(const SocketAddress& listen, const std::string& secret) {
+  if (listen.is_loopback() || !secret.empty()) return;
+  throw OptionError(
+      fmt::format("--listen {}: no secret; expected --secret-file FILE or KVLANE_SECRET, the same "
+                  "on both hosts, when listening on anything but loopback",
+                  listen.text()));
 }
 
 std::string random_secret() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "calibrate/live/session/session.h"
+#include "calibrate/live/socket/address.h"
 
 namespace kvlane::live {
 
@@ -30,6 +31,9 @@ void shake_hands_active(Session& session, const Identity& identity, const Config
 // as different. Names in `theirs_only` are the active side's to say and are given back.
 Config shake_hands_passive(Session& session, const Identity& identity, const Config& own,
                            const std::vector<std::string>& theirs_only, Duration limit);
+
+// OptionError without a secret on anything but loopback.
+void require_secret(const SocketAddress& listen, const std::string& secret);
 
 // For two roles of one program: 32 hex digits.
 std::string random_secret();

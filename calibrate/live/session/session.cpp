@@ -38,6 +38,11 @@ std::int64_t steady_ns() {
       .count();
 }
 
+std::int64_t zero_ns(const WallLoop& loop) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(loop.zero().time_since_epoch())
+      .count();
+}
+
 Session::Session(WallLoop& loop, int fd, Options options)
     : loop_(loop), fd_(fd), options_(std::move(options)) {
   loop_.watch(fd_, EPOLLIN, *this);

@@ -126,5 +126,7 @@ class Session final : public Pollable {
 
 // Nanoseconds of this host's steady clock.
 std::int64_t steady_ns();
+// Time zero of a loop by it.
+std::int64_t zero_ns(const WallLoop& loop);
 
 }  // namespace kvlane::live

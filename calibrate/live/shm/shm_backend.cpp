@@ -16,8 +16,7 @@
 #include <cstring>
 
 #include "calibrate/live/shm/shm_connection.h"
-#include "calibrate/live/socket/listener.h"
-#include "calibrate/live/wire/bytes.h"
+#include "calibrate/live/socket/stream_offer.h"
 
 namespace kvlane::live {
 namespace {
@@ -90,24 +89,15 @@ class PendingShm final : public PendingConnection, public Pollable {
     }
   }
 
-  std::vector<std::byte> offer() override {
-    std::vector<std::byte> bytes;
-    Writer out(bytes);
-    out.put(options_.queues);
-    out.put_bytes(std::as_bytes(std::span(token_)));
-    return bytes;
-  }
+  std::vector<std::byte> offer() override { return encode_stream_offer(options_.queues, token_); }
 
   void connect(std::span<const std::byte> from_peer) override {
-    Reader in(from_peer);
-    const auto queues = in.get<std::uint32_t>();
-    const std::span<const std::byte> token = in.get_bytes(token_.size());
-    if (!in.done()) return fail("an offer of shared memory that is none");
-    if (queues != options_.queues) {
-      return fail(fmt::format("{} queues a lane here, {} at the peer", options_.queues, queues));
-    }
+    Token token{};
+    const std::string problem =
+        decode_stream_offer(from_peer, "shared memory", options_.queues, token);
+    if (!problem.empty()) return fail(problem);
     if (passive_) return;
-    std::memcpy(token_.data(), token.data(), token.size());
+    token_ = token;
     const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return fail(fmt::format("a UNIX socket: {}", std::strerror(errno)));
     sides_.socket = fd;

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "calibrate/live/socket/stream_offer.h"
 #include "calibrate/live/tcp/tcp_connection.h"
-#include "calibrate/live/wire/bytes.h"
 
 namespace kvlane::live {
 namespace {
@@ -43,27 +43,18 @@ class PendingTcp final : public PendingConnection, public Pollable {
     }
   }
 
-  std::vector<std::byte> offer() override {
-    std::vector<std::byte> bytes;
-    Writer out(bytes);
-    out.put(options_.queues);
-    out.put_bytes(std::as_bytes(std::span(token_)));
-    return bytes;
-  }
+  std::vector<std::byte> offer() override { return encode_stream_offer(options_.queues, token_); }
 
   void connect(std::span<const std::byte> from_peer) override {
-    Reader in(from_peer);
-    const auto queues = in.get<std::uint32_t>();
-    const std::span<const std::byte> token = in.get_bytes(token_.size());
-    if (!in.done()) return fail("an offer of TCP streams that is none");
-    if (queues != options_.queues) {
-      return fail(fmt::format("{} queues a lane here, {} at the peer", options_.queues, queues));
-    }
+    Token token{};
+    const std::string problem =
+        decode_stream_offer(from_peer, "TCP streams", options_.queues, token);
+    if (!problem.empty()) return fail(problem);
     offered_ = true;
     if (listener_ != nullptr) return finish();
     Hello hello;
     hello.kind = HelloKind::stream;
-    std::memcpy(hello.token.data(), token.data(), token.size());
+    hello.token = token;
     for (std::size_t i = 0; i < sockets_.size(); ++i) {
       const int fd =
           ::socket(peer_.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -28,12 +28,12 @@ guest_kernel() {
   (cd "$folder.new/deb" && { apt-get -q -o APT::Sandbox::User=root download "$package" ||
     { ((EUID == 0)) && apt-get -q update && apt-get -q -o APT::Sandbox::User=root download "$package"; }; }) >&2 ||
     { echo "cannot download $package"; return 1; }
-  dpkg -x "$folder.new"/deb/*.deb "$folder.new/root"
-  [[ -e $folder.new/root/lib ]] || ln -s usr/lib "$folder.new/root/lib"
-  version=$(ls "$folder.new/root/lib/modules")
-  depmod -b "$folder.new/root" "$version"  # the package leaves that to its installation
+  dpkg -x "$folder.new"/deb/*.deb "$folder.new/package"
+  [[ -e $folder.new/package/lib ]] || ln -s usr/lib "$folder.new/package/lib"
+  version=$(ls "$folder.new/package/lib/modules")
+  depmod -b "$folder.new/package" "$version"  # the package leaves that to its installation
   for module in "${guest_modules[@]}"; do
-    modprobe -d "$folder.new/root" -S "$version" --show-depends "$module" ||
+    modprobe -d "$folder.new/package" -S "$version" --show-depends "$module" ||
       { echo "$package has no module $module" && return 1; }
   done >"$folder.new/needed" || { tail -n 1 "$folder.new/needed"; return 1; }
   awk '$1 == "insmod" && !seen[$2]++ { print $2 }' "$folder.new/needed" | while read -r file; do
@@ -45,7 +45,7 @@ guest_kernel() {
     esac
     echo "$name" >>"$folder.new/modules/order"
   done
-  unpack_kernel "$(echo "$folder.new"/root/boot/vmlinuz-*)" "$folder.new/kernel"
-  rm -rf "$folder.new/deb" "$folder.new/root" "$folder.new/needed" "$folder"
+  unpack_kernel "$(echo "$folder.new"/package/boot/vmlinuz-*)" "$folder.new/kernel"
+  rm -rf "$folder.new/deb" "$folder.new/package" "$folder.new/needed" "$folder"
   mv "$folder.new" "$folder"
 }
