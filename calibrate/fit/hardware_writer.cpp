@@ -133,6 +133,9 @@ class Writer {
     section("Host.");
     time("host_step", gpu_.host_step);
     line("host_gather_bandwidth", value_text(gpu_.host_gather_bandwidth, ValueUnit::byte_rate));
+    if (gpu_.concurrent_streams) return;
+    section("One set of threads: selection takes its turn.");
+    out_ += "concurrent_streams: false\n";
   }
 
   void all_reduce() {

@@ -25,6 +25,8 @@ std::string nic_text(const NicFile& nic) {
   line("latency", format_time(spec.latency.count()));
   line("per_message", format_time(spec.per_message.count()));
   line("per_doorbell", format_time(spec.per_doorbell.count()));
+  line("cpu_a_byte_sent", format_time(spec.cpu_a_byte_sent.count()));
+  line("cpu_a_byte_received", format_time(spec.cpu_a_byte_received.count()));
   line("max_send_sge", fmt::format("{}", spec.max_send_sge));
   line("max_recv_sge", fmt::format("{}", spec.max_recv_sge));
   line("max_read_sge", fmt::format("{}", spec.max_read_sge));

@@ -81,6 +81,7 @@ void add_cpu(Base& base, const Conditions& how, const Ceilings& best, const std:
   base.note("peak_int8_ops", Source::assumed, "no integer matrices");
   gpu.sm_count = how.threads;
   base.note("sm_count", Source::measured, "threads of the measurement");
+  gpu.concurrent_streams = false;
   base.note("l2", Source::measured, "last-level cache, as the system tells");
   // Device and host are one: what a GPU would copy over PCIe is a copy in memory.
   gpu.pcie_h2d = gpu.pcie_d2h = bandwidth(best.copy / 2);

@@ -258,6 +258,8 @@ std::string link_nic_file(const LinkReport& report, const live::LinkConstants& c
   put("latency", "half a round trip of 64 B");
   put("per_message", "one more piece of 512 B in a write");
   put("per_doorbell", "one more write of 64 B, 64 in flight");
+  put("cpu_a_byte_sent", "what writes of 1 MiB take from a computation on their processors");
+  put("cpu_a_byte_received", "what writes of 1 MiB take from a computation on their processors");
   if (report.transport == "rdma") {
     nic.spec.max_send_sge = limits.max_send_sge;
     nic.spec.max_recv_sge = limits.max_recv_sge;
@@ -271,7 +273,6 @@ std::string link_nic_file(const LinkReport& report, const live::LinkConstants& c
     put("mtu", "the interface " + report.place.interface);
   }
   nic.spec.gpu_direct = limits.gpu_direct;
-  nic.spec.lane_priority = limits.lane_priority;
   return calibrate::nic_text(nic);
 }
 

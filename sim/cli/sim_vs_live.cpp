@@ -10,6 +10,7 @@
 #include "calibrate/live/link/link_nic.h"
 #include "calibrate/live/role/choice.h"
 #include "calibrate/live/role/role.h"
+#include "calibrate/live/role/scenario_work.h"
 #include "calibrate/live/session/handshake.h"
 #include "calibrate/live/shape/shaped_pair.h"
 #include "sim/cli/hardware.h"
@@ -179,6 +180,16 @@ int sim_vs_live(const SimVsLive& wanted, const Arguments& arguments,
   }
   Scenario scenario = read_scenario(wanted.scenario, changes, {context.preset_dir});
 
+  RunOptions sim_options;
+  sim_options.verdict = false;
+  if (options.compute != live::ComputeKind::modeled) {
+    say("timing the scenario's work");
+    const live::WorkLists lists = live::work_lists(scenario);
+    sim_options.tables = live::as_tables(lists);
+    run_scenario(scenario, sim_options);
+    sim_options.tables = live::time_work(scenario, options, options.compute, lists);
+  }
+
   start.words = {wanted.scenario};
   for (const std::string& change : changes)
     start.words.insert(start.words.end(), {"--set", change});
@@ -186,9 +197,7 @@ int sim_vs_live(const SimVsLive& wanted, const Arguments& arguments,
   LiveRun live_run(scenario, options, start, say);
   RunOptions live_options;
   live_run.take_over(live_options, scenario.warnings);
-  RunOptions sim_options;
   sim_options.only = live_options.only;
-  sim_options.verdict = false;
   const Result sim = run_scenario(scenario, sim_options);
   std::vector<Result> live_results;
   {

@@ -68,6 +68,7 @@ struct GpuSpec {
   double memory_bandwidth = 0;  // bytes/s
   Bytes memory{0};
   std::int64_t sm_count = 0;
+  bool concurrent_streams = true;  // false: both streams take turns, as on the threads of a CPU
   Bytes l2{0};
   Bandwidth pcie_h2d;  // effective, pinned
   Bandwidth pcie_d2h;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "sim/gpu/gpu_spec.h"
+#include "sim/port/compute.h"
 
 namespace kvlane {
 
@@ -31,6 +32,8 @@ class KernelTable {
   virtual ~KernelTable() = default;
   // Measured time / formula; none where the shape lies outside the measured grid.
   virtual std::optional<double> factor(const KernelShape& shape) const = 0;
+  // Likewise of a whole piece of work, where it was measured as one.
+  virtual std::optional<double> work_factor(const Work&) const { return {}; }
 };
 
 }  // namespace kvlane

@@ -358,7 +358,10 @@ Duration CostModel::duration(const Work& work) const {
   KVLANE_CHECK(work.batch >= 0 && work.new_tokens >= 0 && work.context_tokens >= 0 &&
                    work.attended_rows >= 0 && work.elements >= 0 && work.bytes.count() >= 0,
                "work of a negative size");
-  return seconds_to_duration(seconds(work));
+  const double alone = seconds(work);
+  const std::optional<double> factor =
+      table_ == nullptr ? std::nullopt : table_->work_factor(work);
+  return seconds_to_duration(factor ? alone * *factor : alone);
 }
 
 }  // namespace kvlane

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/base/check.h"
+#include "sim/gpu/turns.h"
 #include "sim/gpu/work_cache.h"
 
 namespace kvlane {
@@ -27,7 +28,8 @@ struct Engine {
   std::array<LinkId, 2> links{};
   std::size_t link_count = 0;
   Bandwidth cap = Bandwidth::unlimited();
-  std::deque<Job> jobs;  // the front one runs
+  std::deque<Job> jobs;    // the front one runs
+  Turns* beside = nullptr;  // kernels on the same processors
 
   void post(const Job& job) {
     jobs.push_back(job);
@@ -56,6 +58,7 @@ struct Engine {
   void end() {
     Job done = jobs.front();
     jobs.pop_front();
+    if (beside != nullptr) beside->hold_up(loop->now() - done.record.begin);
     if (trace != nullptr) {
       done.record.end = loop->now();
       trace->record(done.record);
@@ -76,6 +79,7 @@ struct Gpu {
   const CostModel* model = nullptr;
   std::size_t cache = 0;
   std::array<StreamState, kStreams> streams{};
+  std::unique_ptr<Turns> turns;  // instead of streams that are not concurrent
   Engine to_device;
   Engine to_host;
   Engine gather;
@@ -118,12 +122,14 @@ GpuId SimCompute::add_gpu(const CostModel& model, LinkId host_to_device, LinkId 
   const auto engine = [&](std::array<LinkId, 2> links, std::size_t count, Bandwidth cap) {
     return Engine{&s.loop, &s.network, s.trace, links, count, cap, {}};
   };
+  if (!model.gpu().concurrent_streams) gpu.turns = std::make_unique<Turns>(s.loop, s.trace);
   gpu.to_device = engine({host_to_device, host_memory}, 2, Bandwidth::unlimited());
   gpu.to_host = engine({device_to_host, host_memory}, 2, Bandwidth::unlimited());
   const double gather = model.gpu().host_gather_bandwidth;
   gpu.gather =
       engine({host_memory, LinkId()}, 1,
              gather > 0 ? Bandwidth::gbyte_per_sec(2 * gather / 1e9) : Bandwidth::unlimited());
+  for (Engine* one : {&gpu.to_device, &gpu.to_host, &gpu.gather}) one->beside = gpu.turns.get();
   return id;
 }
 
@@ -145,6 +151,7 @@ void SimCompute::post(GpuId id, Stream stream, const Work& work, Callback comple
     return;
   }
   const Duration length = s.duration(gpu, work);
+  if (gpu.turns) return gpu.turns->post(record, length, completion);
   StreamState& queue = gpu.streams[static_cast<std::size_t>(stream)];
   record.begin = std::max(queue.free_at, s.loop.now());
   record.end = later(record.begin, length);
@@ -176,7 +183,12 @@ Duration SimCompute::estimate(GpuId id, const Work& work) const {
   return state_->duration(gpu, work);
 }
 
+void SimCompute::hold_up(GpuId id, Duration taken) {
+  if (const auto& turns = state_->at(id).turns) turns->hold_up(taken);
+}
+
 Duration SimCompute::busy(GpuId id) const {
+  if (const auto& turns = state_->at(id).turns) return turns->busy();
   const StreamState& compute = state_->at(id).streams[static_cast<std::size_t>(Stream::compute)];
   // Once it has work, a stream works without a gap until free_at.
   return compute.posted - std::max(compute.free_at - state_->loop.now(), Duration::zero());

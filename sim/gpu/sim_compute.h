@@ -2,7 +2,8 @@
 // The compute port over the cost model: FIFO streams a GPU, copies as flows over PCIe and host
 // memory.
 //
-// The two streams of a GPU do not slow each other down. One direction of PCIe has one copy engine:
+// The two streams of a GPU do not slow each other down; those of a CPU take turns, and
+// its copies and gathers hold them up (turns.h). One direction of PCIe has one copy engine:
 // its copies run in the order posted, each after its fixed cost a launch; transfers by GPUDirect
 // share the direction's link with the copy that runs. gather_host belongs to the CPU: it waits for
 // no stream, one gather of a GPU at a time, and moves its bytes twice (read and write) through
@@ -33,6 +34,9 @@ class SimCompute final : public Compute {
   Duration estimate(GpuId gpu, const Work& work) const override;
 
   Duration busy(GpuId gpu) const;  // of the compute stream, up to now
+  // The processors that the GPU's kernels run on were taken for as long (turns.h); nothing to a GPU
+  // of its own.
+  void hold_up(GpuId gpu, Duration taken);
 
  private:
   struct State;

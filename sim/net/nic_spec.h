@@ -18,6 +18,10 @@ struct NicSpec {
   Duration latency{0};       // one way, NIC to NIC, without switches
   Duration per_message{0};   // CPU time of posting one work request
   Duration per_doorbell{0};  // CPU time of ringing once
+  // What a byte that leaves and one that arrives take from kernels on the same processors: where
+  // compute is a CPU's and shares it with the transport (GpuSpec::concurrent_streams false).
+  Duration cpu_a_byte_sent{0};
+  Duration cpu_a_byte_received{0};
   int max_send_sge = 30;
   int max_recv_sge = 30;
   int max_read_sge = 30;

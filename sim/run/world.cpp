@@ -40,11 +40,12 @@ SimWorld::SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<C
                    EventLoop* other)
     : scenario_(scenario),
       models_(models),
+      charges_(*this, trace),
       own_loop_(std::move(own)),
       loop_(other != nullptr ? *other : *own_loop_),
       network_(loop_),
       topology_(network_),
-      transport_(loop_, network_, topology_, &trace),
+      transport_(loop_, network_, topology_, &charges_),
       compute_(loop_, network_, &trace) {
   for (std::size_t g = 0; g < scenario_.instances.size(); ++g) {
     for (const std::string& name : instance_names(scenario_.instances[g])) {
@@ -56,9 +57,26 @@ SimWorld::SimWorld(const Scenario& scenario, const std::vector<std::unique_ptr<C
       instances_.push_back(std::move(instance));
     }
   }
+  charges_.none = speed.infinite;
   build_cables(speed);
   build_instances(models, speed);
   schedule_link_events(speed);
+}
+
+void SimWorld::Charges::record(const TraceRecord& r) {
+  next.record(r);
+  if (none || r.kind != TraceKind::transfer) return;
+  const auto charge = [&](EndpointId endpoint, Duration NicSpec::*a_byte) {
+    const Instance& instance = world.instances_[endpoint.index()];
+    const Duration cost = world.scenario_.instances[instance.group].nic.*a_byte;
+    if (cost == Duration::zero()) return;
+    const Duration taken = cost * (r.bytes + r.mask).count();
+    for (const Worker& worker : instance.workers) {
+      for (const GpuId gpu : worker.gpus) world.compute_.hold_up(gpu, taken);
+    }
+  };
+  charge(r.source, &NicSpec::cpu_a_byte_sent);
+  charge(r.destination, &NicSpec::cpu_a_byte_received);
 }
 
 Bandwidth SimWorld::scaled(Bandwidth rate, LinkSpeed speed) const {

@@ -86,8 +86,18 @@ class SimWorld final : public World {
   std::vector<NodeId> nodes_of(const std::string& name) const;
   Bandwidth scaled(Bandwidth rate, LinkSpeed speed) const;
 
+  // Transfers take processor time from kernels of a CPU at both ends.
+  struct Charges final : TraceSink {
+    Charges(SimWorld& w, TraceSink& n) : world(w), next(n) {}
+    void record(const TraceRecord& r) override;
+    SimWorld& world;
+    TraceSink& next;
+    bool none = false;
+  };
+
   const Scenario& scenario_;
   const std::vector<std::unique_ptr<CostModel>>& models_;
+  Charges charges_;
   std::unique_ptr<VirtualLoop> own_loop_;  // null on a clock of others
   EventLoop& loop_;
   FluidNetwork network_;

@@ -231,6 +231,9 @@ const Mapping<GpuFile>& gpu_mapping() {
           .quantity("host_gather_bandwidth", of_spec(&GpuSpec::host_gather_bandwidth),
                     UnitFamily::byte_rate, required,
                     "Bytes of rows that the host collects a second, at least 1 MB/s.", kMemoryRate)
+          .boolean("concurrent_streams", of_spec(&GpuSpec::concurrent_streams), optional,
+                   "Selection runs beside the layer at hand; without, it takes its turn.")
+          .default_value("true")
           .list("all_reduce", &GpuFile::all_reduce, all_reduce_mapping(), optional,
                 "Collectives of tensor parallelism; a degree that is not listed cannot be used.",
                 {0, 64})

@@ -39,6 +39,14 @@ Mapping<NicFile> make_mapping() {
       .quantity("per_doorbell", spec(&NicSpec::per_doorbell), optional,
                 "CPU time of ringing the doorbell once; at most 1 s.", kShortTime)
       .default_value("0 us")
+      .quantity("cpu_a_byte_sent", spec(&NicSpec::cpu_a_byte_sent), optional,
+                "What a byte that leaves takes from kernels on the same processors, where a CPU "
+                "computes; at most 1 us.",
+                {0, 1e-6})
+      .default_value("0 us")
+      .quantity("cpu_a_byte_received", spec(&NicSpec::cpu_a_byte_received), optional,
+                "Likewise a byte that arrives.", {0, 1e-6})
+      .default_value("0 us")
       .integer("max_send_sge", spec(&NicSpec::max_send_sge), optional,
                "Scatter-gather entries of a SEND or WRITE.", {1, kMaxSge})
       .default_value("30")

@@ -9,6 +9,8 @@ namespace kvlane::live {
 namespace {
 
 constexpr std::int64_t kPiece = 512;    // bytes of a row of an 8B model
+constexpr std::int64_t kLeastFetch = 64 << 10, kPush = 16 << 20;
+constexpr double kMostCpu = 1e-6;  // what a NIC file may say
 constexpr double kLeastPieceUs = 0.02;  // pieces that cost nothing: 50 million a second
 
 Duration in_ns(double ns) { return std::chrono::nanoseconds(std::llround(ns)); }
@@ -49,6 +51,20 @@ LinkConstants measure_constants(LinkProbe& probe) {
     c.fragment_us = std::max(0.0, (1e6 / p.operations_per_s - 1e6 / w.operations_per_s) /
                                       static_cast<double>(pieces.fragments - 1));
   }
+
+  const double in_20_ms = c.rate_GBps * 1e9 * 0.02;
+  c.fetch_bytes = std::clamp(static_cast<std::int64_t>(in_20_ms), kLeastFetch, kPush) / 4096 * 4096;
+  LinkLoad fetch;
+  fetch.op = TransferOp::read;
+  fetch.lane = Lane::on_demand;
+  fetch.bytes = c.fetch_bytes;
+  fetch.seconds = 0.4;
+  probe.set_line(Bandwidth::gbyte_per_sec(c.rate_GBps));
+  c.fetch_us = probe.measure(fetch).latency.p50;
+  probe.background(kPush);
+  c.fetch_under_push_us = probe.measure(fetch).latency.p50;
+  probe.background(0);
+  c.cpu = probe.cpu_cost(bulk);
   return c;
 }
 
@@ -61,6 +77,9 @@ void fill_nic(const LinkConstants& c, std::optional<Bandwidth> line, NicSpec& ni
   nic.latency = in_ns(std::max(1.0, c.latency_us * 1e3));
   nic.per_message = in_ns(c.fragment_us * 1e3);
   nic.per_doorbell = in_ns(std::min(c.operation_us, c.latency_us / 2) * 1e3);
+  nic.lane_priority = c.lane_priority();
+  nic.cpu_a_byte_sent = seconds_to_duration(std::min(c.cpu.sent, kMostCpu));
+  nic.cpu_a_byte_received = seconds_to_duration(std::min(c.cpu.received, kMostCpu));
 }
 
 NicWords measure_nic(LinkProbe& probe, std::optional<Bandwidth> line) {
@@ -71,9 +90,11 @@ NicWords measure_nic(LinkProbe& probe, std::optional<Bandwidth> line) {
   const auto ns = [](Duration d) { return d.count() / 1000; };
   nic.yaml = fmt::format(
       "{{base: tcp, rate: {} bps, efficiency: {:.2f} %, message_rate: {:.0f} msg/s, latency: {} "
-      "ns, per_message: {} ns, per_doorbell: {} ns, lane_priority: false}}",
+      "ns, per_message: {} ns, per_doorbell: {} ns, cpu_a_byte_sent: {} ns, cpu_a_byte_received: {} "
+      "ns, lane_priority: {}}}",
       spec.rate.bits_per_sec(), 100 * spec.efficiency, spec.message_rate, ns(spec.latency),
-      ns(spec.per_message), ns(spec.per_doorbell));
+      ns(spec.per_message), ns(spec.per_doorbell), static_cast<double>(spec.cpu_a_byte_sent.count()) / 1000,
+      static_cast<double>(spec.cpu_a_byte_received.count()) / 1000, spec.lane_priority);
   return nic;
 }
 

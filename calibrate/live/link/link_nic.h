@@ -17,6 +17,13 @@ struct LinkConstants {
   double round_trip_us = 0;  // post to completion, 64 B
   double fragment_us = 0;    // what one more piece of 512 B adds to a write beside its bytes
   double operation_us = 0;   // what one more write of 64 B adds, many in flight
+  // Reads on the on-demand lane of what the line carries in 20 ms (64 KiB to 16 MiB), median.
+  std::int64_t fetch_bytes = 0;
+  double fetch_us = 0, fetch_under_push_us = 0;  // alone; with 16 MiB of the speculative lane
+  LinkProbe::CpuCost cpu;                        // of writes of 1 MiB, seconds a byte
+
+  // Fetches that shared the line with the push would take twice as long.
+  bool lane_priority() const { return fetch_under_push_us < 1.5 * fetch_us; }
 };
 LinkConstants measure_constants(LinkProbe& probe);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "calibrate/live/link/link_end.h"
+#include "calibrate/live/link/neighbour.h"
 #include "calibrate/live/role/choice.h"
 #include "calibrate/live/role/role.h"
 
@@ -137,8 +138,16 @@ class Answering {
     Reader in(body);
     const LinkCommand command = in.get_enum(LinkCommand::last);
     const auto value = in.get<std::int64_t>();
-    if (!in.done() || value < 0 || value > end_.link.working_set) {
+    const bool sized = command != LinkCommand::background || value <= end_.link.working_set;
+    if (!in.done() || value < 0 || !sized) {
       return end_.fail(session_.peer() + " sent a command that is none");
+    }
+    if (command == LinkCommand::neighbour) {
+      neighbour_ = value > 0 ? std::make_unique<Neighbour>() : nullptr;
+      loop_.set_spin(value > 0 ? Duration::zero() : kLinkSpin);
+    }
+    if (command == LinkCommand::line) {
+      end_.transport.set_line(kActiveEnd, Bandwidth::bits_per_sec(value));
     }
     if (command == LinkCommand::background) {
       pusher_.limit = value;
@@ -155,6 +164,7 @@ class Answering {
     std::vector<std::byte> body;
     Writer out(body);
     out.put(process_cpu_seconds());
+    out.put(neighbour_ ? neighbour_->done() : std::uint64_t{0});
     out.put(zero_ns(loop_));
     out.put_text(host_identity());
     session_.send(FrameKind::run_done, body);
@@ -164,6 +174,7 @@ class Answering {
   Session& session_;
   LinkEnd& end_;
   Pusher pusher_;
+  std::unique_ptr<Neighbour> neighbour_;
   bool over_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "calibrate/live/link/link_end.h"
+#include "calibrate/live/link/neighbour.h"
 #include "calibrate/live/memory/pattern.h"
 #include "calibrate/live/role/choice.h"
 #include "calibrate/live/role/role.h"
@@ -64,6 +65,7 @@ struct LinkProbe::State {
     const std::vector<std::byte> answer = session->wait(FrameKind::run_done, options.connect);
     Reader in(answer);
     const auto cpu = in.get<double>();
+    peer_done = in.get<std::uint64_t>();
     const auto peer_zero = in.get<std::int64_t>();
     const std::string host = in.get_text(256);
     if (!in.done() || !(cpu >= 0) || peer_zero < 0 || peer_zero > kMostNs) {
@@ -103,6 +105,7 @@ struct LinkProbe::State {
   SocketAddress own_address;
   std::uint64_t verifications = 0;
   double connect_seconds = 0;
+  std::uint64_t peer_done = 0;  // by its neighbour, at the last command
   bool host_known = false, same_host = false;
 };
 
@@ -295,6 +298,51 @@ LinkSample LinkProbe::measure(const LinkLoad& load) {
 
 void LinkProbe::background(std::int64_t bytes_in_flight) {
   state_->command(LinkCommand::background, bytes_in_flight);
+}
+
+LinkProbe::CpuCost LinkProbe::cpu_cost(const LinkLoad& load) {
+  State& s = *state_;
+  struct Seen {
+    double own = 0, peer = 0, at = 0;
+  };
+  const Neighbour neighbour;
+  const auto look = [&] {
+    s.command(LinkCommand::usage, 0);
+    return Seen{static_cast<double>(neighbour.done()), static_cast<double>(s.peer_done),
+                to_seconds(s.loop.clock().time_since_epoch())};
+  };
+  s.loop.set_spin(Duration::zero());
+  s.command(LinkCommand::neighbour, 1);
+  const Seen first = look();
+  bool over = false;
+  struct Pause {
+    WallLoop& loop;
+    bool& over;
+  } pause{s.loop, over};
+  s.loop.schedule_at(later(s.loop.clock(), seconds_to_duration(load.seconds)),
+                     {[](void* p, std::uint64_t) {
+                        static_cast<Pause*>(p)->over = true;
+                        static_cast<Pause*>(p)->loop.stop();
+                      },
+                      &pause, 0});
+  s.run_until(over);
+  const Seen idle = look();
+  const LinkSample sample = measure(load);
+  const Seen busy = look();
+  s.command(LinkCommand::neighbour, 0);
+  s.loop.set_spin(kLinkSpin);
+  const auto lost = [&](double Seen::*done) {
+    const double alone = (idle.*done - first.*done) / (idle.at - first.at);
+    const double beside = (busy.*done - idle.*done) / (busy.at - idle.at);
+    const double rate = sample.rate_GBps * 1e9;
+    return alone > 0 && rate > 0 ? std::max(0.0, 1 - beside / alone) / rate : 0;
+  };
+  return {lost(&Seen::own), lost(&Seen::peer)};
+}
+
+void LinkProbe::set_line(Bandwidth payload) {
+  state_->end.transport.set_line(kPassiveEnd, payload);
+  state_->command(LinkCommand::line, payload.bits_per_sec());
 }
 
 void LinkProbe::State::transfer(TransferOp op, const LinkLoad& load,

@@ -76,6 +76,14 @@ class LinkProbe {
   // Tells the peer to push 1 MiB pieces on the speculative lane from now on, with at most this many
   // bytes in flight; 0: to stop.
   void background(std::int64_t bytes_in_flight);
+  // What the line carries, at both ends, as a run's roles know it from the scenario.
+  void set_line(Bandwidth payload);
+  struct CpuCost {
+    double sent = 0, received = 0;  // seconds a byte
+  };
+  // What the load's writes take from a computation beside the transport at either end (neighbour.h):
+  // 0 where more processors are allowed than the transport needs.
+  CpuCost cpu_cost(const LinkLoad& load);
   // Some writes and reads of the load's shape, looked at byte by byte: how many bytes. RunError
   // where some are wrong.
   std::int64_t verify(const LinkLoad& load);

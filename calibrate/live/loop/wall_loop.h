@@ -41,6 +41,7 @@ class WallLoop final : public EventLoop {
  public:
   // `spin`: how long an idle turn looks again before it blocks.
   explicit WallLoop(Duration spin = Duration::zero());
+  void set_spin(Duration spin) { spin_ = spin; }
   ~WallLoop() override;
 
   TimePoint now() const override { return now_; }

@@ -16,7 +16,6 @@
 namespace kvlane::live {
 namespace {
 
-constexpr Duration kSpin = std::chrono::microseconds(20);
 constexpr int kPings = 64;
 // From the last word of the set-up to the arrival of the requests, at every role alike.
 constexpr Duration kLead = std::chrono::milliseconds(20);
@@ -51,10 +50,10 @@ struct DecodeRole::State {
   void connect(Peer& peer, const SocketAddress& address, std::size_t number);
   void measure_clocks();
 
-  WallLoop loop{kSpin};
   const Scenario& scenario;
   const LiveOptions& options;
   ComputeKind compute;
+  WallLoop loop{spin_of(compute)};
   RoleEnd end;
   std::vector<std::unique_ptr<Peer>> peers;
   std::uint64_t runs = 0;
@@ -84,6 +83,7 @@ void DecodeRole::State::connect(Peer& peer, const SocketAddress& address, std::s
   peer.wire = wire_up_active(
       session, {loop, *end.pool, *end.regions, *end.transport, peer.endpoint, connection, options},
       address);
+  end.transport->set_line(peer.endpoint, line_between(scenario, end.places, peer.endpoint));
   session.on_end([this, &session](const std::string& reason) {
     end.fail(fmt::format("{} {}", session.peer(), reason));
   });

@@ -17,7 +17,6 @@
 namespace kvlane::live {
 namespace {
 
-constexpr Duration kSpin = std::chrono::microseconds(20);
 constexpr Duration kForever = std::chrono::hours(24 * 30);
 constexpr std::size_t kRecordsAFrame = 100'000;
 
@@ -114,6 +113,7 @@ class PrefillRole {
                             {loop_, *end_->pool, *end_->regions, *end_->transport, places_.decode,
                              connection, options_},
                             listener_);
+    end_->transport->set_line(places_.decode, line_between(scenario_, places_, here_));
     session_->on_end([this](const std::string& reason) {
       end_->fail(fmt::format("{} {}", session_->peer(), reason));
     });
@@ -230,7 +230,7 @@ class PrefillRole {
   const Say& say_;
   const ComputeKind compute_;
   const Places places_;
-  WallLoop loop_{kSpin};
+  WallLoop loop_{spin_of(compute_)};
   Listener listener_;
   Config given_;
   EndpointId here_;

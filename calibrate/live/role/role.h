@@ -33,12 +33,19 @@ struct Places {
 // InputError where a live run has no place for it: several decode instances.
 Places places_of(const Scenario& scenario);
 
+// What the scenario's NICs carry between the decode instance and a prefill one, payload.
+Bandwidth line_between(const Scenario& scenario, const Places& places, EndpointId prefill);
+
 // What both sides must have alike, in words.
 Config config_of(const Scenario& scenario, ComputeKind compute, bool verify, bool checksum);
 
 // This thread, and those that it starts, to these processors; all when there are none.
 std::vector<int> usable_processor_list();
 void pin_to(const std::vector<int>& processors);
+
+// How long a role's loop looks again before it blocks: not at all where its kernels may want the
+// processor.
+Duration spin_of(ComputeKind compute);
 
 // A run that both sides prepare in the same way.
 struct RunNumber {

@@ -76,12 +76,16 @@ void must(const std::vector<std::string>& words) {
   throw RunError(fmt::format("--shape: `{}` ended with {}: {}", line, result.status, result.said));
 }
 
-// tbf sends as much at once as the burst holds: enough for one timer of the kernel and for a whole
-// segment of 64 KiB, little enough that a short transfer is held to the rate: 1 ms. The queue holds
-// 5 ms.
+// tbf sends as much at once as the burst holds: enough for one timer of the kernel, little enough
+// that a short transfer is held to the rate: 1 ms.
+std::int64_t burst_of(Bandwidth rate) {
+  return std::max<std::int64_t>(16 << 10U, rate.bits_per_sec() / 8 / 1000);
+}
+
+// The queue holds 5 ms.
 std::vector<std::string> tbf(const std::string& space, const std::string& device, Bandwidth rate) {
   const std::int64_t a_second = rate.bits_per_sec() / 8;
-  const std::int64_t burst = std::max<std::int64_t>(16 << 10U, a_second / 1000);
+  const std::int64_t burst = burst_of(rate);
   const std::int64_t limit = std::max<std::int64_t>(256 << 10U, a_second / 200);
   return {"ip",
           "netns",
@@ -124,6 +128,10 @@ ShapedPair::ShapedPair(Bandwidth rate) {
       must({"ip", "-n", end.space, "addr", "add", end.address + "/24", "dev", end.device});
       must({"ip", "-n", end.space, "link", "set", "lo", "up"});
       must({"ip", "-n", end.space, "link", "set", end.device, "up"});
+      // Segments that fit the burst: cutting larger ones into packets would cost the roles' processors
+      // what a NIC does by itself.
+      must({"ip", "-n", end.space, "link", "set", end.device, "gso_max_size",
+            fmt::format("{}", std::min<std::int64_t>(burst_of(rate), 64 << 10U) - 1024)});
       must(tbf(end.space, end.device, rate));
       // A connection that has been idle goes on at the speed it had.
       must({"ip", "netns", "exec", end.space, "sh", "-c",

@@ -66,10 +66,12 @@ class Stream {
 
   std::size_t gather(std::vector<iovec>& parts);
   void advance(std::size_t sent);
+  std::string read_some(std::size_t budget, std::size_t& got);
   std::string consume();
   std::string end_frame();
   Place next_place();
   void placed(std::size_t bytes);
+  void wake_when_worth_it();
 
   std::size_t number_;
   int fd_;
@@ -87,6 +89,7 @@ class Stream {
   std::vector<EpochFragment> pieces_;
   std::size_t piece_ = 0;
   std::int64_t piece_got_ = 0, payload_left_ = 0;
+  int wakes_at_ = 1;  // SO_RCVLOWAT
   bool dropped_ = false;
 };
 

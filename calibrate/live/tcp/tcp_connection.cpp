@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+
+#include <algorithm>
 
 namespace kvlane::live::tcp {
 namespace {
@@ -12,6 +16,17 @@ namespace {
 // Unsent bytes that the kernel may hold of a stream: enough to keep a fast path busy between two
 // turns, little enough that a higher lane waits less than a millisecond on 10 Gbit/s.
 constexpr int kNotSent = 512 << 10U;
+// On a line that is known: as many seconds of it, of a lane that urgent ones may want to pass. TCP
+// keeps its window full, which stands in the queues of the path in front of whatever comes later: the
+// speculative lane is paced to just below the line, so that nothing of it stands there, and on slow
+// lines the proactive one to the line.
+constexpr double kProactiveAhead = 0.002;
+constexpr double kSpeculativeAhead = 0.0005;
+constexpr int kLeastNotSent = 8 << 10U;
+constexpr double kSpeculativeShare = 0.95;
+constexpr Bandwidth kSlow = Bandwidth::gbit_per_sec(2);  // a window of 256 KiB is a millisecond
+constexpr Duration kLeastWait = std::chrono::microseconds(20);
+constexpr Duration kLongestWait = std::chrono::milliseconds(5);
 constexpr std::size_t kTurn = std::size_t{1} << 20U;  // bytes of a stream a turn, each way
 
 }  // namespace
@@ -31,9 +46,28 @@ TcpConnection::TcpConnection(WallLoop& loop, ConnectionOwner& owner, const Conne
 
 TcpConnection::~TcpConnection() { close(); }
 
+void TcpConnection::set_line(Bandwidth payload) {
+  line_ = payload;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const auto lane = static_cast<Lane>(i / options_.queues);
+    if (lane != Lane::proactive && lane != Lane::speculative) continue;
+    const bool background = lane == Lane::speculative;
+    const int fd = streams_[i].stream->fd();
+    const double ahead =
+        payload.bytes_per_sec() * (background ? kSpeculativeAhead : kProactiveAhead);
+    const int not_sent = std::clamp(static_cast<int>(std::min(ahead, 1e9)), kLeastNotSent, kNotSent);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &not_sent, sizeof not_sent);
+    if (!background && payload > kSlow) continue;
+    const double share = background ? kSpeculativeShare : 1;
+    const auto pace = static_cast<unsigned long>(payload.bytes_per_sec() * share);
+    ::setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, sizeof pace);
+  }
+}
+
 void TcpConnection::close() {
   if (std::exchange(closed_, true)) return;
   if (pump_timer_) loop_.cancel(pump_timer_);
+  if (resume_timer_) loop_.cancel(resume_timer_);
   for (Entry& entry : streams_) loop_.unwatch(entry.stream->fd());
   streams_.clear();
   posted_.clear();
@@ -81,6 +115,30 @@ void TcpConnection::watch_writable(Entry& entry, bool wanted) {
   loop_.change(entry.stream->fd(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
+// Until the line has carried what higher lanes than this one have unsent in the kernel; none: nothing worth
+// waiting for.
+Duration TcpConnection::urgent_in_kernel(Lane lane) const {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(lane) * options_.queues; ++i) {
+    int held = 0;
+    if (::ioctl(streams_[i].stream->fd(), SIOCOUTQNSD, &held) == 0) bytes += held;
+  }
+  const Duration wait = seconds_to_duration(static_cast<double>(bytes) / line_.bytes_per_sec());
+  return wait < kLeastWait ? Duration::zero() : std::min(wait, kLongestWait);
+}
+
+void TcpConnection::pump_later(Duration wait) {
+  if (resume_timer_) loop_.cancel(resume_timer_);
+  resume_timer_ = loop_.schedule_at(
+      later(std::max(loop_.now(), loop_.clock()), wait),
+      {[](void* self, std::uint64_t) {
+         auto& connection = *static_cast<TcpConnection*>(self);
+         connection.resume_timer_ = {};
+         connection.pump();
+       },
+       this, 0});
+}
+
 void TcpConnection::pump() {
   bool blocked = false;
   bool more = false;
@@ -91,10 +149,20 @@ void TcpConnection::pump() {
       head.type = FrameType::acks;
       entry.stream->queue(head, take_acks(number), {});
     }
-    ++number;
+    const auto lane = static_cast<Lane>(number++ / options_.queues);
     if (blocked || !entry.stream->pending()) {
       watch_writable(entry, false);
       continue;
+    }
+    // What the kernel still holds of higher lanes would share the line with this one.
+    if (line_ > Bandwidth{} && lane > Lane::on_demand) {
+      if (const Duration wait = urgent_in_kernel(lane); wait > Duration::zero()) {
+        pump_later(wait);
+        watch_writable(entry, false);
+        blocked = true;
+        ++counters_.starved;
+        continue;
+      }
     }
     std::size_t written = 0;
     const std::string problem = entry.stream->write(kTurn, written);

@@ -22,6 +22,7 @@ class TcpConnection final : public FramedConnection, public Pollable, public Str
   void post(const Operation& operation) override;
   bool cancel(std::uint64_t id) override;
   void close() override;
+  void set_line(Bandwidth payload) override;
 
   void on_ready(int fd, std::uint32_t events) override;
   void started(std::uint64_t id) override { mark_begin(id); }
@@ -43,13 +44,16 @@ class TcpConnection final : public FramedConnection, public Pollable, public Str
   void answer_read(std::size_t stream, const FrameHead& request,
                    std::vector<EpochFragment> pieces) override;
   void schedule_pump();
+  void pump_later(Duration wait);
+  Duration urgent_in_kernel(Lane lane) const;
   void pump();
   void drop(const std::string& reason);
   void watch_writable(Entry& entry, bool wanted);
 
   std::vector<Entry> streams_;
   std::unordered_map<int, std::size_t> by_fd_;
-  TimerId pump_timer_;
+  TimerId pump_timer_, resume_timer_;
+  Bandwidth line_{};
 };
 
 }  // namespace kvlane::live::tcp

@@ -66,6 +66,9 @@ class Connection {
   // False: it has left already.
   virtual bool cancel(std::uint64_t id) = 0;
   virtual void close() = 0;
+  // What the line is believed to carry, payload. Where queues behind the lanes know no priority (a
+  // kernel's, a switch's), background bytes are kept out of them by it.
+  virtual void set_line(Bandwidth) {}
   // False: the peer may write on after close() (it maps our memory); what it could reach is not
   // handed out again.
   virtual bool fenced() const { return true; }

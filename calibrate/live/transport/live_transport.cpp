@@ -65,6 +65,11 @@ void LiveTransport::set_clock(EndpointId peer, Duration shift) {
   peers_[peer]->shift = shift;
 }
 
+void LiveTransport::set_line(EndpointId peer, Bandwidth payload) {
+  owner_of(peer);
+  if (peers_[peer]->connection) peers_[peer]->connection->set_line(payload);
+}
+
 void LiveTransport::begin_run(TraceSink* trace, Inspector* inspector, TimePoint zero) {
   zero_ = zero;
   trace_ = trace;

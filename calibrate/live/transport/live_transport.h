@@ -58,6 +58,8 @@ class LiveTransport final : public Transport {
   void on_failure(Failure failure) { failure_ = std::move(failure); }
   // Added to times of the peer's loop they are times of ours. 0 until it is told.
   void set_clock(EndpointId peer, Duration shift);
+  // Of the connection to the peer (Connection::set_line).
+  void set_line(EndpointId peer, Bandwidth payload);
   // Of one run: who looks, and where records go, with times from `zero` on. Null after it.
   void begin_run(TraceSink* trace, Inspector* inspector, TimePoint zero = {});
   // Forgets what is in flight; its completions are stale from now on.
