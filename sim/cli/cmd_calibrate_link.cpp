@@ -223,7 +223,7 @@ int calibrate_link(const Args& args, const Context& context) {
   if (options.transport == live::TransportKind::modeled) {
     throw UsageError("calibrate link: --transport modeled has no link; expected shm, tcp or rdma");
   }
-  const live::Say say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  const live::Say say = say_on_stderr();
   const bool quick = arguments.has("quick");
   live::LinkAxes axes = axes_of(words, quick);
   live::LinkOptions link;

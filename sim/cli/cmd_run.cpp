@@ -149,7 +149,8 @@ int run_command(const Args& args, const Context& context) {
   Scenario scenario = read_scenario(arguments.positional[0], changes, {context.preset_dir});
   std::optional<live::LiveOptions> live_options;
   if (live) live_options = live_arguments.options("run", arguments, context);
-  const live::Say say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  if (live) live_options->changes = set;
+  const live::Say say = say_on_stderr();
   if (role == "prefill") {
     live::run_prefill_role(scenario, *live_options, live::parse_address(listen, "--listen"), say);
     return 0;

@@ -157,4 +157,8 @@ std::vector<std::string> LiveArguments::words(const Arguments& arguments) const 
   return words;
 }
 
+live::Say say_on_stderr() {
+  return [](const std::string& line) { fmt::print(stderr, "{}\n", readable(line)); };
+}
+
 }  // namespace kvlane::cli

@@ -25,4 +25,7 @@ struct LiveArguments {
                            processors, rdma_device, gid_index = "-1";
 };
 
+// What roles say, a line each on stderr; words of a peer cannot make it two.
+live::Say say_on_stderr();
+
 }  // namespace kvlane::cli

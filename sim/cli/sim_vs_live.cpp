@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "sim/cli/live_run.h"
 #include "sim/cli/own_calibration.h"
 #include "sim/cli/progress.h"
+#include "sim/cli/unfinished.h"
 #include "sim/report/json_writer.h"
 #include "sim/report/metric_list.h"
 #include "sim/report/number_format.h"
@@ -31,6 +33,22 @@ struct Row {
   std::string strategy, metric;
   double sim = 0, live = 0;
   std::optional<double> error;  // (sim - live) / live
+};
+
+// The namespaces of a shaped link go with this process, however it ends.
+class NotedSpaces {
+ public:
+  explicit NotedSpaces(const live::ShapedPair& pair)
+      : slots_{note_unfinished(pair.prefill_space(), true),
+               note_unfinished(pair.decode_space(), true)} {}
+  ~NotedSpaces() {
+    for (const int slot : slots_) forget_unfinished(slot);
+  }
+  NotedSpaces(const NotedSpaces&) = delete;
+  NotedSpaces& operator=(const NotedSpaces&) = delete;
+
+ private:
+  std::array<int, 2> slots_;
 };
 
 // Mean of a metric, or bytes of a lane, by name.
@@ -63,6 +81,7 @@ std::vector<Row> rows_of(const Result& sim, const std::vector<Result>& live) {
         for (const auto& [metric, value] : values_of(l)) measured[metric].push_back(value);
       }
     }
+    if (measured.empty()) continue;  // it moves nothing
     for (const auto& [metric, value] : simulated) {
       Row row{s.name, metric, value, median_of(measured.at(metric)), {}};
       if (row.live != 0) {
@@ -124,7 +143,7 @@ std::string to_table(const std::vector<Row>& rows, const std::string& about, int
 int sim_vs_live(const SimVsLive& wanted, const Arguments& arguments,
                 const LiveArguments& live_arguments, const Context& context) {
   live::LiveOptions options = live_arguments.options("compare", arguments, context);
-  const live::Say say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  const live::Say say = say_on_stderr();
   if (options.compute == live::ComputeKind::automatic) {
     options.compute = live::choose_compute(options);
   }
@@ -146,9 +165,11 @@ int sim_vs_live(const SimVsLive& wanted, const Arguments& arguments,
     start.prefill_processors = {processors[1]};
   }
   std::optional<live::ShapedPair> shaped;
+  std::optional<NotedSpaces> spaces;
   std::string host = "127.0.0.1";
   if (wanted.shape) {
     shaped.emplace(*wanted.shape);
+    spaces.emplace(*shaped);
     start.enter = shaped->prefill_space();
     host = shaped->prefill_address();
     live::enter_space(shaped->decode_space());
@@ -190,6 +211,9 @@ int sim_vs_live(const SimVsLive& wanted, const Arguments& arguments,
     sim_options.tables = live::time_work(scenario, options, options.compute, lists);
   }
 
+  const Result sim = run_scenario(scenario, sim_options);
+
+  options.changes = changes;
   start.words = {wanted.scenario};
   for (const std::string& change : changes)
     start.words.insert(start.words.end(), {"--set", change});
@@ -197,8 +221,6 @@ int sim_vs_live(const SimVsLive& wanted, const Arguments& arguments,
   LiveRun live_run(scenario, options, start, say);
   RunOptions live_options;
   live_run.take_over(live_options, scenario.warnings);
-  sim_options.only = live_options.only;
-  const Result sim = run_scenario(scenario, sim_options);
   std::vector<Result> live_results;
   {
     Progress progress("live runs", wanted.runs, context.stderr_is_terminal, context.columns);

@@ -11,7 +11,8 @@ void remove_unfinished_on_signals();
 
 // A slot for forget_unfinished(); -1 where none is free or the path is too long, which only means
 // that a signal leaves it behind. Folders are removed when they are empty.
-int note_unfinished(const std::string& path);
+// `mounted`: something is mounted there, as on the file of a network namespace.
+int note_unfinished(const std::string& path, bool mounted = false);
 void forget_unfinished(int slot);
 
 }  // namespace kvlane::cli

@@ -368,6 +368,8 @@ void PrefillInstance::on_message(EndpointId from, const Message& message) {
       answer(env_.tasks, from, message);
       return;
     case MessageKind::network_idle: {
+      KVLANE_CHECK(jobs_[message.request.index()] != nullptr, "request {} is not of this instance",
+                   message.request.value());
       Job& job = *jobs_[message.request.index()];
       if (!message.runs.empty()) tell_policy(job, BlocksFetched{message.runs});
       tell_policy(job, NetworkIdle{message.iteration});

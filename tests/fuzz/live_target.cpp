@@ -1,9 +1,10 @@
 // Everything that a live run reads from a socket. The first byte picks the reader: 'a' a frame of
 // data, 'b' a message, 'c' fragments, 'd' acks, 'e' a config, 'f' regions, 'g' a start, 'h' a
 // prepare, 'i' trace records, 'j' the first bytes of a socket, 'k' an address, 'l' and 'm' a whole
-// session with a stranger, who connects or listens. What a reader accepts it writes the same, where
-// there is one form.
+// session with a stranger, who connects or listens, 'n' frames on a stream. What a reader accepts
+// it writes the same, where there is one form.
 
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include "calibrate/live/session/handshake.h"
 #include "calibrate/live/socket/address.h"
 #include "calibrate/live/socket/listener.h"
+#include "calibrate/live/tcp/tcp_connection.h"
 #include "calibrate/live/wire/frame.h"
 #include "calibrate/live/wire/message.h"
 #include "sim/base/check.h"
@@ -180,6 +182,64 @@ void session(Bytes8 bytes, bool listens) {
   ::close(ends[0]);
 }
 
+// Whole frames of any kind and id into a connection that has a region and a read in flight. Their
+// checksums are right: nobody could guess one.
+struct Heard final : ConnectionOwner {
+  void completed(std::uint64_t, TransferStatus, TimePoint, TimePoint) override {}
+  void arrived(Lane, std::uint32_t, std::span<const std::byte> bytes) override {
+    OwnedMessage message;
+    (void)decode_message(bytes, message);
+  }
+  void lost(const std::string& reason) override { KVLANE_CHECK(!reason.empty(), "no reason"); }
+};
+
+void stream(Bytes8 bytes) {
+  std::vector<std::byte> sent;
+  Reader in(bytes);
+  while (in.ok() && !in.rest().empty() && sent.size() < 40'000) {
+    FrameHead head;
+    head.type = static_cast<FrameType>(in.get<std::uint8_t>() % 4);
+    head.id = in.get<std::uint8_t>();
+    head.payload = in.get<std::uint16_t>() % 8192;
+    const std::size_t body = std::min<std::size_t>(in.get<std::uint16_t>(), in.rest().size());
+    if (!in.ok()) break;
+    encode_frame(head, in.get_bytes(body), sent);
+    sent.resize(sent.size() + static_cast<std::size_t>(head.payload));
+  }
+  std::vector<int> own, theirs;
+  for (std::size_t i = 0; i < kLaneCount; ++i) {
+    std::array<int, 2> ends{-1, -1};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+      break;
+    }
+    own.push_back(ends[0]);
+    theirs.push_back(ends[1]);
+  }
+  if (own.size() == kLaneCount) {
+    WallLoop loop;
+    Pool pool(1 << 16);
+    RegionTable regions(pool);
+    regions.create(RegionId(0), 4096);
+    const RegionPlace place = regions.expose(RegionId(0));
+    RemoteRegions remote;
+    remote.set(place);
+    Heard owner;
+    tcp::TcpConnection connection(loop, owner, {&regions, &remote}, {}, own);
+    Operation read;
+    read.id = 5;
+    read.op = TransferOp::read;
+    read.lane = Lane::on_demand;
+    read.fragments = {{RegionId(0), 0, 64}};
+    read.bytes = 64;
+    connection.post(read);
+    const std::size_t lane = sent.empty() ? 0 : std::to_integer<std::size_t>(sent[16]) % kLaneCount;
+    (void)::send(theirs[lane], sent.data(), sent.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    ::shutdown(theirs[lane], SHUT_WR);
+    connection.on_ready(own[lane], EPOLLIN);
+  }
+  for (const int fd : theirs) ::close(fd);
+}
+
 void session_of_listener(Bytes8 bytes) { session(bytes, true); }
 void session_of_dialler(Bytes8 bytes) { session(bytes, false); }
 
@@ -196,7 +256,8 @@ constexpr ReadBytes kReaders[] = {data_frame,
                                   hello,
                                   address,
                                   session_of_listener,
-                                  session_of_dialler};
+                                  session_of_dialler,
+                                  stream};
 
 }  // namespace
 

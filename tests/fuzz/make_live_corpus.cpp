@@ -105,6 +105,8 @@ void run_frames(const Corpus& corpus) {
   record.kind = TraceKind::transfer;
   record.request = RequestId(0);
   record.end = TimePoint(std::chrono::microseconds(5));
+  record.source = EndpointId(1);
+  record.destination = EndpointId(0);
   corpus.put('i', "records", encode_records({&record, 1}));
 }
 
@@ -126,6 +128,42 @@ void session(const Corpus& corpus) {
   }
 }
 
+// Of live_target.cpp's stream(): type, id, sizes of payload and body, body.
+std::string part_of_stream(FrameType type, std::uint8_t id, std::uint16_t payload,
+                           std::span<const std::byte> body) {
+  std::vector<std::byte> bytes;
+  Writer out(bytes);
+  out.put(type);
+  out.put(id);
+  out.put(payload);
+  out.put(static_cast<std::uint16_t>(body.size()));
+  out.put_bytes(body);
+  return text_of(bytes);
+}
+
+void stream(const Corpus& corpus) {
+  const auto pieces = [](std::int64_t first, std::int64_t second, bool sized) {
+    std::vector<std::byte> body;
+    Writer out(body);
+    encode_fragments(
+        std::vector<EpochFragment>{{{RegionId(0), 0, first}, 1}, {{RegionId(0), 512, second}, 1}},
+        out);
+    if (sized) out.put(first + second);
+    return body;
+  };
+  corpus.put('n', "stream_data",
+             part_of_stream(FrameType::data, 1, 300, pieces(100, 200, false)) +
+                 part_of_stream(FrameType::data, 2, 20, pieces(0, 20, false)));
+  corpus.put('n', "stream_read",
+             part_of_stream(FrameType::read_request, 3, 0, pieces(100, 200, true)) +
+                 part_of_stream(FrameType::read_request, 4, 0, pieces(0, 0, true)));
+  std::vector<std::byte> acks;
+  encode_acks(std::vector<Ack>{{5, TransferStatus::ok, 7}}, acks);
+  corpus.put('n', "stream_reply",
+             part_of_stream(FrameType::read_reply, 5, 64, {}) +
+                 part_of_stream(FrameType::acks, 6, 0, acks));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -138,4 +176,5 @@ int main(int argc, char** argv) {
   wire(corpus);
   run_frames(corpus);
   session(corpus);
+  stream(corpus);
 }

@@ -1,8 +1,7 @@
 #pragma once
 // A connection that misbehaves, by a seed: completions are dropped, delayed, reordered and doubled,
-// messages delayed, the peer killed at a random point. It stands between a transport and a real
-// connection, on any wire. Bytes are never made up: a wire that loses them tears its streams
-// (tests/live/torn_stream.h).
+// the peer killed at a random point. It stands between a transport and a real connection, on any
+// wire. Streams that are torn: tests/live/torn_relay.h.
 
 #include <deque>
 #include <map>

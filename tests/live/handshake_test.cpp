@@ -181,7 +181,7 @@ TEST_CASE("garbage is one error and not believed") {
       {length, "the peer sent a frame of 2130706432 bytes where at most 4096 belong"},
       {frame(FrameKind::config, "x"), "the peer sent 'config' where 'hello' was due"},
       {frame(FrameKind::hello, "short"), "the peer sent a hello that is none"},
-      {frame(FrameKind::ping, "short"), "the peer sent a ping that is none"},
+      {frame(FrameKind::ping, "short"), "the peer sent 'ping' where 'hello' was due"},
       {frame(FrameKind::refuse, "?"), "the peer refused: without a reason"},
   };
   for (const Case& c : cases) {

@@ -194,6 +194,17 @@ TEST_CASE("constants as a NIC") {
   CHECK(nic.latency == std::chrono::microseconds(20));
   CHECK(nic.per_message == std::chrono::nanoseconds(500));
   CHECK(nic.per_doorbell == std::chrono::microseconds(10));
+  // Fetches that take as long under a push have priority; those that take twice as long share.
+  c.fetch_us = 100;
+  c.fetch_under_push_us = 149;
+  c.cpu = {2e-9, 5};
+  fill_nic(c, Bandwidth::gbit_per_sec(10), nic);
+  CHECK(nic.lane_priority);
+  CHECK(to_seconds(nic.cpu_a_byte_sent) == doctest::Approx(2e-9).epsilon(1e-3));
+  CHECK(to_seconds(nic.cpu_a_byte_received) == doctest::Approx(1e-6).epsilon(1e-3));
+  c.fetch_under_push_us = 200;
+  fill_nic(c, Bandwidth::gbit_per_sec(10), nic);
+  CHECK(!nic.lane_priority);
   fill_nic(c, std::nullopt, nic);
   CHECK(nic.efficiency == 1);
   CHECK(nic.rate.bytes_per_sec() == doctest::Approx(1e9));

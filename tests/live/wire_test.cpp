@@ -87,14 +87,14 @@ std::vector<EpochFragment> draw_fragments() {
     EpochFragment f;
     f.fragment.region = RegionId(within<std::uint32_t>(0, 3));
     f.epoch = within<std::uint32_t>(0, 2);
-    f.fragment.length = within<std::int64_t>(0, 4096);
+    f.fragment.length = within<std::int64_t>(1, 4096);
     f.fragment.offset = within<std::int64_t>(0, std::int64_t{1} << 40U);
     const bool regular = any<bool>();
     const std::size_t pieces = within<std::size_t>(1, 40);
     for (std::size_t i = 0; i < pieces; ++i) {
       fragments.push_back(f);
       f.fragment.offset += f.fragment.length * within<std::int64_t>(1, 5);
-      if (!regular) f.fragment.length = within<std::int64_t>(0, 4096);
+      if (!regular) f.fragment.length = within<std::int64_t>(1, 4096);
     }
   }
   return fragments;
@@ -120,9 +120,11 @@ TraceRecord draw_record(const RecordBounds& bounds) {
   r.end = r.begin + Duration(within<std::int64_t>(0, std::int64_t{1} << 40U));
   r.request = RequestId(id(bounds.requests));
   if (any<bool>()) r.layer = LayerId(id(bounds.layers));
-  if (any<bool>()) r.gpu = GpuId(id(bounds.gpus));
-  if (any<bool>()) r.source = EndpointId(id(bounds.endpoints));
-  if (any<bool>()) r.destination = EndpointId(id(bounds.endpoints));
+  const bool works = r.kind == TraceKind::compute || r.kind == TraceKind::copy;
+  if (works || any<bool>()) r.gpu = GpuId(id(bounds.gpus));
+  const bool moves = r.kind == TraceKind::transfer;
+  if (moves || any<bool>()) r.source = EndpointId(id(bounds.endpoints));
+  if (moves || any<bool>()) r.destination = EndpointId(id(bounds.endpoints));
   r.bytes = Bytes(within<std::int64_t>(0, std::int64_t{1} << 50U));
   r.mask = Bytes(within<std::int64_t>(0, std::int64_t{1} << 50U));
   r.value = any<std::int64_t>();
@@ -174,6 +176,31 @@ TEST_CASE("fragments: read as they were written, of exactly the bytes that were 
   }));
 }
 
+// A reader that takes one in would wait for its bytes for ever.
+TEST_CASE("fragments: a piece of no bytes is refused") {
+  for (const std::int64_t length : {0, 1}) {
+    std::vector<std::byte> bytes;
+    Writer out(bytes);
+    encode_fragments(
+        std::vector<EpochFragment>{{{RegionId(0), 64, length}, 1}, {{RegionId(0), 128, 5}, 1}},
+        out);
+    Reader in(bytes);
+    std::vector<EpochFragment> read;
+    CHECK(decode_fragments(in, length + 5, read) == (length > 0));
+  }
+}
+
+TEST_CASE("records: a transfer without its ends is refused") {
+  TraceRecord r;
+  r.kind = TraceKind::transfer;
+  r.request = RequestId(1);
+  r.source = EndpointId(0);
+  std::vector<TraceRecord> read;
+  CHECK(!decode_records(encode_records({&r, 1}), kBounds, read).empty());
+  r.destination = EndpointId(1);
+  CHECK(decode_records(encode_records({&r, 1}), kBounds, read).empty());
+}
+
 TEST_CASE("fragments: rows of one block take four bytes each") {
   std::vector<EpochFragment> rows;
   for (std::uint32_t i = 0; i < 1000; ++i) {
@@ -223,7 +250,7 @@ TEST_CASE("acks and configs: read as they were written") {
       ack.id = any<std::uint64_t>();
       ack.status =
           static_cast<TransferStatus>(within<int>(0, static_cast<int>(TransferStatus::failed)));
-      ack.applied_ps = within<std::int64_t>(-(std::int64_t{1} << 61U), std::int64_t{1} << 61U);
+      ack.applied_ps = within<std::int64_t>(0, std::int64_t{1} << 61U);
     }
     std::vector<std::byte> body;
     encode_acks(acks, body);

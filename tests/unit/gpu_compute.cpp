@@ -20,11 +20,18 @@ struct Sink final : TraceSink {
 };
 
 struct World {
+  explicit World(bool concurrent = true) : concurrent_(concurrent) {}
+  bool concurrent_;
   VirtualLoop loop;
   FluidNetwork network{loop};
   Sink sink;
   SimCompute compute{loop, network, &sink};
-  CostModel cost{round_gpu(), round_model(), 1, false};
+  CostModel cost{spec(), round_model(), 1, false};
+  GpuSpec spec() const {
+    GpuSpec made = round_gpu();
+    made.concurrent_streams = concurrent_;
+    return made;
+  }
   LinkId host = network.add_link("host memory", Bandwidth::gbyte_per_sec(100), false);
   LinkId h2d = network.add_link("h2d", Bandwidth::gbyte_per_sec(10), false);
   LinkId d2h = network.add_link("d2h", Bandwidth::gbyte_per_sec(10), false);
@@ -70,6 +77,34 @@ TEST_CASE("SimCompute: a stream works in order, two streams beside each other") 
   CHECK(w.compute.busy(w.gpu) == 2_ms);
   CHECK(w.sink.records[1].begin == TimePoint(1_ms));
   CHECK(w.sink.records[1].end == TimePoint(2_ms));
+}
+
+TEST_CASE(
+    "SimCompute: on a CPU both streams take turns, and what its processors do beside holds up") {
+  World w(false);
+  w.compute.post(w.gpu, Stream::compute, kStep, w.note(1));
+  w.compute.post(w.gpu, Stream::side, kStep, w.note(2));
+  w.compute.post(w.gpu, Stream::compute, kStep, w.note(3));
+  // 10 us, then 1 MB at 10 GB/s: 110 us of the first piece.
+  w.compute.copy(copy_of(CopyDirection::host_to_device, w.gpu, 1'000'000, 1), w.note(4));
+  w.loop.schedule_at(TimePoint(1500_us), {[](void* world, std::uint64_t) {
+                                            auto& at = *static_cast<World*>(world);
+                                            at.compute.hold_up(at.gpu, 300_us);
+                                            CHECK(at.compute.busy(at.gpu) == 1500_us);
+                                          },
+                                          &w, 0});
+  w.loop.run();
+  REQUIRE(w.done.list.size() == 4);
+  CHECK(w.done.list[0] == std::pair(std::uint64_t{4}, TimePoint(110_us)));
+  CHECK(w.done.list[1] == std::pair(std::uint64_t{1}, TimePoint(1110_us)));
+  CHECK(w.done.list[2] == std::pair(std::uint64_t{2}, TimePoint(2410_us)));
+  CHECK(w.done.list[3] == std::pair(std::uint64_t{3}, TimePoint(3410_us)));
+  CHECK(w.compute.busy(w.gpu) == 3410_us);
+  w.compute.hold_up(w.gpu, 1_ms);  // nothing runs: nothing is late
+  w.compute.post(w.gpu, Stream::side, kStep, w.note(5));
+  w.loop.run();
+  CHECK(w.done.list.back() == std::pair(std::uint64_t{5}, TimePoint(4410_us)));
+  CHECK(w.sink.records.back().begin == TimePoint(3410_us));
 }
 
 TEST_CASE("SimCompute: a copy costs its launches, then its bytes over the slowest link") {

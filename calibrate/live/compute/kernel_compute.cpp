@@ -17,12 +17,11 @@ KernelCompute::KernelCompute(WallLoop& loop, std::vector<const CostModel*> model
     : loop_(loop), models_(std::move(models)), trace_(trace), routes_(models_.size()) {
   event_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (event_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-  loop_.watch(event_, EPOLLIN, *this);
 }
 
 KernelCompute::~KernelCompute() {
   stop();
-  loop_.unwatch(event_);
+  if (watched_) loop_.unwatch(event_);
   ::close(event_);
   if (outstanding_ > 0) loop_.release();
 }
@@ -54,6 +53,8 @@ void KernelCompute::send(GpuId gpu, Place place, std::unique_ptr<Job> job) {
   KVLANE_CHECK(gpu.is_valid() && gpu.index() < models_.size(), "no GPU {}", gpu.value());
   const Route& route = routes_[gpu.index()][static_cast<std::size_t>(place)];
   KVLANE_CHECK(route.worker != nullptr, "GPU {} is not of this process", gpu.value());
+  // Not when it is made: a role is built beside its running loop.
+  if (!std::exchange(watched_, true)) loop_.watch(event_, EPOLLIN, *this);
   if (outstanding_++ == 0) loop_.hold();
   route.worker->post(route.queue, std::move(job));
 }

@@ -70,6 +70,7 @@ class KernelCompute : public Compute, private Pollable {
   std::size_t outstanding_ = 0;
   std::map<std::pair<GpuId, LayerId>, Selection> selections_;
   int event_ = -1;
+  bool watched_ = false;
   std::mutex ended_mutex_;
   std::deque<std::unique_ptr<Job>> ended_;
   std::vector<std::unique_ptr<Worker>> workers_;

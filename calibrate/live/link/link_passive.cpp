@@ -188,17 +188,32 @@ void run_link_passive(const LiveOptions& options, const LinkOptions& link,
   WallLoop loop(kLinkSpin);
   Listener listener(loop, listen);
   say("listening " + listener.address().text());
-  const int fd = accept_session(loop, listener);
-  Session session(loop, fd, {options.lease, "the measuring end at " + peer_address(fd).text()});
-  const LinkOptions agreed = agree(session, options, link);
+  std::unique_ptr<Session> admitted;
+  LinkOptions agreed;
+  while (!admitted) {
+    const int fd = accept_session(loop, listener);
+    auto knocking = std::make_unique<Session>(
+        loop, fd,
+        Session::Options{options.lease, "the measuring end at " + peer_address(fd).text()});
+    try {
+      agreed = agree(*knocking, options, link);
+      admitted = std::move(knocking);
+    } catch (const PeerError& error) {
+      // As a prefill role: a stranger is refused and the door stays open.
+      if (knocking->trusted()) throw;
+      say(error.what());
+    }
+  }
+  Session& session = *admitted;
   LinkEnd end(loop, kPassiveEnd, options, agreed, [&] { session.breathe(); });
   session.on_turn([&] { end.check(); });
   end.exchange_places(session, kActiveEnd, options.connect);
   ConnectionOptions connection;
   connection.queues = agreed.queues;
   connection.checksum = options.checksum;
+  Nics nics;
   const Wire wire = wire_up_passive(
-      session, {loop, end.pool, end.regions, end.transport, kActiveEnd, connection, options},
+      session, {loop, end.pool, end.regions, end.transport, kActiveEnd, connection, options, nics},
       listener);
   session.on_end([&](const std::string& reason) { end.fail(session.peer() + " " + reason); });
   Answering(loop, session, end).serve();

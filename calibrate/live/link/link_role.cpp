@@ -100,6 +100,7 @@ struct LinkProbe::State {
   WallLoop loop{kLinkSpin};
   LinkEnd end;
   std::unique_ptr<Session> session;
+  Nics nics;
   Wire wire;
   Session::ClockOffset clock;
   SocketAddress own_address;
@@ -133,10 +134,10 @@ LinkProbe::LinkProbe(const LiveOptions& options, const LinkOptions& link, const 
   ConnectionOptions connection;
   connection.queues = link.queues;
   connection.checksum = options.checksum;
-  s.wire = wire_up_active(
-      session,
-      {s.loop, s.end.pool, s.end.regions, s.end.transport, kPassiveEnd, connection, s.options},
-      peer);
+  s.wire = wire_up_active(session,
+                          {s.loop, s.end.pool, s.end.regions, s.end.transport, kPassiveEnd,
+                           connection, s.options, s.nics},
+                          peer);
   s.connect_seconds = static_cast<double>(steady_ns() - filled + filling - from) * 1e-9;
   session.on_end([&s](const std::string& reason) { s.end.fail(s.session->peer() + " " + reason); });
   s.clock = session.measure_clock(kPings, options.connect);
@@ -279,9 +280,11 @@ LinkSample LinkProbe::measure(const LinkLoad& load) {
     sample.visible = sample.latency;
   } else {
     sample.visible = latency_of(meter.visible_us);
-    if (s.clock.error_ns > 0) {
+    // A NIC tells the sender when the peer's has the bytes, not when they could be seen there.
+    const bool silent = transport() == "rdma";
+    if (s.clock.error_ns > 0 || silent) {
       // An error as large as what it is to tell tells nothing.
-      const bool told = clock_error_us() < sample.visible.p50 / 10;
+      const bool told = !silent && clock_error_us() < sample.visible.p50 / 10;
       sample.visible_from = told ? VisibleFrom::aligned_clocks : VisibleFrom::half_round_trip;
       if (!told) {
         sample.visible = sample.latency;
@@ -409,9 +412,7 @@ std::int64_t LinkProbe::verify(const LinkLoad& load) {
 
 void LinkProbe::close() {
   State& s = *state_;
-  s.session->on_end(nullptr);
-  s.session->send(FrameKind::bye);
-  s.session->close();
+  s.session->part();
   s.end.transport.close();
 }
 

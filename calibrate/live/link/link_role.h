@@ -47,7 +47,7 @@ struct LatencyUs {
 enum class VisibleFrom : std::uint8_t {
   own_clock,        // the bytes land here, or both ends have one clock
   aligned_clocks,   // the error of the alignment is below a tenth of the median
-  half_round_trip,  // it is not: half of `latency`
+  half_round_trip,  // it is not, or the wire does not tell: half of `latency`
 };
 const char* to_string(VisibleFrom from);
 
@@ -81,8 +81,8 @@ class LinkProbe {
   struct CpuCost {
     double sent = 0, received = 0;  // seconds a byte
   };
-  // What the load's writes take from a computation beside the transport at either end (neighbour.h):
-  // 0 where more processors are allowed than the transport needs.
+  // What the load's writes take from a computation beside the transport at either end
+  // (neighbour.h): 0 where more processors are allowed than the transport needs.
   CpuCost cpu_cost(const LinkLoad& load);
   // Some writes and reads of the load's shape, looked at byte by byte: how many bytes. RunError
   // where some are wrong.

@@ -80,12 +80,19 @@ bool RegionTable::create(RegionId region, std::int64_t bytes) {
   return false;
 }
 
-RegionPlace RegionTable::expose(RegionId region) {
+RegionPlace RegionTable::expose(RegionId region, EndpointId peer) {
   Region& r = regions_.at(region);
   KVLANE_CHECK(r.state == RegionState::owned, "region {} is exposed already", region.value());
   r.state = RegionState::exposed;
   r.epoch = ++epoch_;
+  r.peer = peer;
   return {region, r.epoch, r.offset, r.length};
+}
+
+bool RegionTable::open_to(RegionId region, EndpointId peer) const {
+  const auto found = regions_.find(region);
+  return found == regions_.end() || !found->second.peer.is_valid() || !peer.is_valid() ||
+         found->second.peer == peer;
 }
 
 void RegionTable::withdraw(RegionId region, std::vector<std::uint64_t> writers) {

@@ -55,8 +55,9 @@ class RegionTable {
 
   // Takes `bytes` of the pool, a multiple of 64 in. False: no room now (draining counts as taken).
   bool create(RegionId region, std::int64_t bytes);
-  // Peers may use it, under a number that this table has never used before.
-  RegionPlace expose(RegionId region);
+  // A peer may use it (without one, any), under a number that this table has never used before.
+  RegionPlace expose(RegionId region, EndpointId peer = {});
+  bool open_to(RegionId region, EndpointId peer) const;
   // Peers may not any more. `writers`: connections that may still write; 0 frees at once. The
   // region's number can be created anew straight away, elsewhere.
   void withdraw(RegionId region, std::vector<std::uint64_t> writers);
@@ -81,6 +82,7 @@ class RegionTable {
   struct Region {
     RegionState state = RegionState::owned;
     std::uint32_t epoch = 0;
+    EndpointId peer;
     std::int64_t offset = 0, length = 0;
     std::vector<std::uint64_t> writers;
   };

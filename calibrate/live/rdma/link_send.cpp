@@ -434,7 +434,9 @@ void Link::complete(LaneQueue& queue) {
     const TimePoint now = shared_.loop->clock();
     const bool applied = task->applied != TimePoint::min();
     owner_.completed(task->id, task->status, std::min(task->begin, now),
-                     applied ? task->applied : now);
+                     !task->records && task->operation->op == TransferOp::write ? kNotTold
+                     : applied                                                  ? task->applied
+                                                                                : now);
     if (over()) return;
   }
 }

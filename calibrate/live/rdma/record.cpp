@@ -9,6 +9,8 @@
 namespace kvlane::live {
 namespace {
 
+constexpr std::int64_t kMostPs = std::int64_t{1} << 61U;  // 26 days
+
 constexpr std::uint32_t kMagic = 0x4352564b;  // "KVRC"
 
 }  // namespace
@@ -97,6 +99,7 @@ std::optional<std::vector<Ack>> parse_acks(std::span<const std::byte> bytes) {
     ack.slot = in.get<std::uint32_t>();
     ack.status = in.get_enum(AckStatus::checksum);
     ack.applied_ps = in.get<std::int64_t>();
+    if (ack.applied_ps < 0 || ack.applied_ps > kMostPs) in.fail();
   }
   return in.ok() ? std::optional(std::move(acks)) : std::nullopt;
 }

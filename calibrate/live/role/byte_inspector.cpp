@@ -45,7 +45,7 @@ std::string ByteInspector::rows_problem(const Message& m) const {
   return {};
 }
 
-std::string ByteInspector::problem(EndpointId, const Message& m) {
+std::string ByteInspector::problem(EndpointId from, const Message& m) {
   const bool for_decode = m.kind == MessageKind::blocks_arrived ||
                           m.kind == MessageKind::prefill_done ||
                           m.kind == MessageKind::rows_arrived;
@@ -54,6 +54,8 @@ std::string ByteInspector::problem(EndpointId, const Message& m) {
     what = fmt::format("which belongs to the {} side", for_decode ? "decode" : "prefill");
   } else if (m.request.index() >= plans_.size()) {
     what = fmt::format("of request {} of {}", m.request.value(), plans_.size());
+  } else if (!between_(from, m.request)) {
+    what = fmt::format("of request {}, which is another's", m.request.value());
   } else if (m.iteration < 0 && m.kind == MessageKind::network_idle) {
     what = fmt::format("of iteration {}", m.iteration);
   } else {
@@ -114,12 +116,13 @@ void ByteInspector::fetched(std::span<const Fragment> fragments) {
   if (verify_) verify(fragments);
 }
 
-std::int64_t ByteInspector::strayed(RegionId region) {
+std::int64_t ByteInspector::strayed(RegionId region, const std::function<void()>& breathe) {
   const std::span<const std::byte> bytes = regions_.bytes_of(region);
   const auto length = static_cast<std::size_t>(plans_[region.index()].region_bytes);
   std::array<std::byte, 4096> expected;
   std::int64_t strayed = 0;
   for (std::size_t at = 0; at < length; at += expected.size()) {
+    if (at % (std::size_t{64} << 20U) == 0) breathe();
     const std::size_t part = std::min(expected.size(), length - at);
     fill_pattern(seed_of(region), static_cast<std::int64_t>(at), std::span(expected).first(part));
     for (std::size_t i = 0; i < part; ++i) {

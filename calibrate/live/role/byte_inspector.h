@@ -14,10 +14,17 @@ namespace kvlane::live {
 
 class ByteInspector final : public Inspector {
  public:
+  // Whether the request is between this side and the peer.
+  using Between = std::function<bool(EndpointId peer, RequestId request)>;
   // `plans` and `regions` outlive it. `decode`: which side this is.
   ByteInspector(const std::vector<RequestPlan>& plans, RegionTable& regions, bool decode,
-                std::uint64_t run, bool verify)
-      : plans_(plans), regions_(regions), decode_(decode), run_(run), verify_(verify) {}
+                std::uint64_t run, bool verify, Between between)
+      : plans_(plans),
+        regions_(regions),
+        decode_(decode),
+        run_(run),
+        verify_(verify),
+        between_(std::move(between)) {}
 
   std::string problem(EndpointId from, const Message& message) override;
   void arrived(EndpointId from, const Message& message) override;
@@ -25,7 +32,8 @@ class ByteInspector final : public Inspector {
 
   // Bytes of `region` that are neither as they should be nor as they were: what nobody announced
   // must not have been written over. A byte that has not arrived is 0.
-  std::int64_t strayed(RegionId region);
+  // `breathe` is called now and then.
+  std::int64_t strayed(RegionId region, const std::function<void()>& breathe);
 
   std::int64_t verified() const { return verified_; }  // bytes
   std::int64_t wrong() const { return wrong_; }
@@ -40,6 +48,7 @@ class ByteInspector final : public Inspector {
   bool decode_;
   std::uint64_t run_;
   bool verify_;
+  Between between_;
   std::int64_t verified_ = 0, wrong_ = 0;
   std::vector<Fragment> pieces_;
 };

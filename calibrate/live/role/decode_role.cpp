@@ -47,20 +47,23 @@ struct DecodeRole::State {
   State(const Scenario& s, const LiveOptions& o, ComputeKind kind)
       : scenario(s), options(o), compute(kind), end(loop, s, o, kind, places_of(s).decode) {}
 
-  void connect(Peer& peer, const SocketAddress& address, std::size_t number);
+  void dial_to(Peer& peer, const SocketAddress& address, std::size_t number);
+  void shake_hands(Peer& peer, std::size_t number);
+  void connect(Peer& peer, const SocketAddress& address);
   void measure_clocks();
 
   const Scenario& scenario;
   const LiveOptions& options;
   ComputeKind compute;
   WallLoop loop{spin_of(compute)};
+  Nics nics;
   RoleEnd end;
   std::vector<std::unique_ptr<Peer>> peers;
   std::uint64_t runs = 0;
   bool closed = false;
 };
 
-void DecodeRole::State::connect(Peer& peer, const SocketAddress& address, std::size_t number) {
+void DecodeRole::State::dial_to(Peer& peer, const SocketAddress& address, std::size_t number) {
   peer.endpoint = end.places.prefills[number];
   const std::string& name = end.places.endpoint_names[peer.endpoint.index()];
   Session::Options session_options;
@@ -69,19 +72,26 @@ void DecodeRole::State::connect(Peer& peer, const SocketAddress& address, std::s
   peer.address = address.text();
   peer.session = std::make_unique<Session>(loop, dial(address, {}, options.connect),
                                            std::move(session_options));
-  Session& session = *peer.session;
-  session.on_turn([this] { end.check(); });
-  Config config = config_of(scenario, compute, options.verify, options.checksum);
+  peer.session->on_turn([this] { end.check(); });
+}
+
+void DecodeRole::State::shake_hands(Peer& peer, std::size_t number) {
+  Config config = config_of(scenario, compute, options);
   config.emplace_back("instance", fmt::format("{}", number));
-  shake_hands_active(session, {options.secret, options.version}, config, options.connect);
-  session.on_end([this, &session](const std::string& reason) {
-    end.fail(fmt::format("{} {}", session.peer(), reason));
+  shake_hands_active(*peer.session, {options.secret, options.version}, config, options.connect);
+  peer.session->on_end([this, &peer](const std::string& reason) {
+    end.fail(fmt::format("{} {}", peer.session->peer(), reason));
   });
+}
+
+void DecodeRole::State::connect(Peer& peer, const SocketAddress& address) {
+  Session& session = *peer.session;
   ConnectionOptions connection;
   connection.queues = end.places.queues;
   connection.checksum = options.checksum;
   peer.wire = wire_up_active(
-      session, {loop, *end.pool, *end.regions, *end.transport, peer.endpoint, connection, options},
+      session,
+      {loop, *end.pool, *end.regions, *end.transport, peer.endpoint, connection, options, nics},
       address);
   end.transport->set_line(peer.endpoint, line_between(scenario, end.places, peer.endpoint));
   session.on_end([this, &session](const std::string& reason) {
@@ -127,10 +137,13 @@ DecodeRole::DecodeRole(const Scenario& scenario, const LiveOptions& options,
   s.end.breathe = [&s] {
     for (const auto& peer : s.peers) peer->session->breathe();
   };
+  // All are dialled before any is greeted: whoever is in counts heartbeats, and dialling waits.
   for (std::size_t i = 0; i < peers.size(); ++i) {
     s.peers.push_back(std::make_unique<Peer>());
-    s.connect(*s.peers.back(), peers[i], i);
+    s.dial_to(*s.peers.back(), peers[i], i);
   }
+  for (std::size_t i = 0; i < peers.size(); ++i) s.shake_hands(*s.peers[i], i);
+  for (std::size_t i = 0; i < peers.size(); ++i) s.connect(*s.peers[i], peers[i]);
 }
 
 DecodeRole::~DecodeRole() {
@@ -138,7 +151,8 @@ DecodeRole::~DecodeRole() {
     // Not by close(): something went wrong here, and the peers should know.
     for (const auto& peer : state_->peers) {
       if (!peer->session) continue;
-      peer->session->send_text(FrameKind::abort, "the decode role ended early");
+      const std::string& why = state_->end.failure();
+      peer->session->send_text(FrameKind::abort, why.empty() ? "the decode role ended early" : why);
       peer->session->close();
     }
   }
@@ -183,7 +197,11 @@ StrategyRun DecodeRole::run(const StrategyOptions& strategy, std::uint32_t seed,
     start.zero_ns = zero_ns + peer->clock.peer_minus_own_ns;
     start.peer_minus_own_ns = peer->clock.peer_minus_own_ns;
     start.loop_zero_ns = loop_zero_ns;
-    start.places = own;
+    for (const RegionPlace& place : own) {
+      if (end.deployment().prefill_of(end.plans()[place.region.index()].id) == peer->endpoint) {
+        start.places.push_back(place);
+      }
+    }
     peer->session->send(FrameKind::start, encode_start(start));
   }
   TokenWatch watch;
@@ -229,11 +247,7 @@ StrategyRun DecodeRole::run(const StrategyOptions& strategy, std::uint32_t seed,
 void DecodeRole::close() {
   State& s = *state_;
   s.closed = true;
-  for (const auto& peer : s.peers) {
-    peer->session->on_end(nullptr);
-    peer->session->send(FrameKind::bye);
-  }
-  for (const auto& peer : s.peers) peer->session->close();
+  for (const auto& peer : s.peers) peer->session->part();
 }
 
 std::vector<PeerPath> DecodeRole::paths() const {

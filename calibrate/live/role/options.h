@@ -2,6 +2,7 @@
 // What a live run is asked for beside its scenario.
 
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct LiveOptions {
   ComputeKind compute = ComputeKind::automatic;
   std::string secret;                           // empty: none, loopback only
   std::string version;                          // of this program
+  std::vector<std::string> changes;             // to the scenario, beside its files
   bool verify = false;                          // every byte of KV, where it arrives
   bool checksum = false;                        // CRC-32 over every operation, below the port
   Duration timeout = std::chrono::seconds(10);  // operations in flight and nothing moves
@@ -41,5 +43,8 @@ struct LiveOptions {
   std::string rdma_device;                      // empty: the first that fits
   int gid_index = -1;                           // -1: by type and address
 };
+
+// Told a line for the user.
+using Say = std::function<void(const std::string& line)>;
 
 }  // namespace kvlane::live

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <deque>
 #include <thread>
 
 #include "calibrate/live/role/choice.h"
@@ -18,6 +19,9 @@ namespace kvlane::live {
 namespace {
 
 constexpr Duration kForever = std::chrono::hours(24 * 30);
+constexpr std::int64_t kMostShiftNs = 30LL * 24 * 3600 * 1'000'000'000;
+constexpr std::size_t kMostWaiting = 16;
+constexpr Duration kAtTheDoor = std::chrono::seconds(10);  // for a word of the handshake
 constexpr std::size_t kRecordsAFrame = 100'000;
 
 std::string value_of(const Config& config, const std::string& name) {
@@ -57,39 +61,47 @@ class PrefillRole {
     session_->close();
   }
 
+  ~PrefillRole() { turn_away(); }
+
  private:
+  void turn_away() {
+    for (const int fd : waiting_) ::close(fd);
+    waiting_.clear();
+  }
   // True when somebody is in. Who does not know the secret or has another scenario is refused with
   // a line, and the door stays open; but one that differs in what it was started with will not
   // come back otherwise, so that its refusal ends this role too.
   bool admit() {
-    int fd = -1;
+    // Who comes while another is at the door waits its turn.
     listener_.on_session([&](int socket, const Hello&) {
-      if (fd >= 0) {
+      if (waiting_.size() >= kMostWaiting) {
         ::close(socket);
         return;
       }
-      fd = socket;
+      waiting_.push_back(socket);
       loop_.stop();
     });
     loop_.hold();
-    while (fd < 0) loop_.run();
+    while (waiting_.empty()) loop_.run();
     loop_.release();
-    listener_.on_session(nullptr);
+    const int fd = waiting_.front();
+    waiting_.pop_front();
     Session::Options session_options;
     session_options.lease = options_.lease;
     session_options.peer = "decode at " + peer_address(fd).text();
     session_ = std::make_unique<Session>(loop_, fd, session_options);
     const Identity identity{options_.secret, options_.version};
     try {
-      given_ = shake_hands_passive(
-          *session_, identity, config_of(scenario_, compute_, options_.verify, options_.checksum),
-          {"instance", "host"}, options_.connect);
+      given_ = shake_hands_passive(*session_, identity, config_of(scenario_, compute_, options_),
+                                   {"instance", "host"}, std::min(options_.connect, kAtTheDoor));
     } catch (const PeerError& error) {
       if (session_->trusted()) throw;
       say_(error.what());
       session_.reset();
       return false;
     }
+    listener_.on_session(nullptr);
+    turn_away();
     const std::string instance = value_of(given_, "instance");
     std::size_t number = 0;
     const auto [end, problem] =
@@ -111,7 +123,7 @@ class PrefillRole {
     connection.checksum = options_.checksum;
     wire_ = wire_up_passive(*session_,
                             {loop_, *end_->pool, *end_->regions, *end_->transport, places_.decode,
-                             connection, options_},
+                             connection, options_, nics_},
                             listener_);
     end_->transport->set_line(places_.decode, line_between(scenario_, places_, here_));
     session_->on_end([this](const std::string& reason) {
@@ -185,7 +197,7 @@ class PrefillRole {
     session_->send(FrameKind::prepared, encode_places(places));
     const std::optional<StartFrame> start =
         decode_start(session_->wait(FrameKind::start, options_.connect), end_->plans().size());
-    if (!start || start->places.size() != end_->plans().size()) {
+    if (!start || start->places.size() != places.size()) {
       throw PeerError(session_->peer() + " sent a start that is none");
     }
     RemoteRegions& remote = end_->transport->remote_of(places_.decode);
@@ -199,12 +211,17 @@ class PrefillRole {
       remote.set(place);
     }
     const std::int64_t own_zero = zero_ns(loop_);
+    const std::int64_t shift = start->loop_zero_ns + start->peer_minus_own_ns - own_zero;
+    const std::int64_t ahead = start->zero_ns - own_zero;
+    if (std::abs(shift) > kMostShiftNs || std::abs(ahead) > kMostShiftNs) {
+      throw PeerError(
+          fmt::format("{} starts {} ns from this role's start and its own lies {} ns "
+                      "from it; expected less than a month",
+                      session_->peer(), ahead, shift));
+    }
     // A time of the decode side's loop, as one of ours.
-    end_->transport->set_clock(
-        places_.decode,
-        std::chrono::nanoseconds(start->loop_zero_ns + start->peer_minus_own_ns - own_zero));
-    const TimePoint zero =
-        std::max(TimePoint(std::chrono::nanoseconds(start->zero_ns - own_zero)), loop_.clock());
+    end_->transport->set_clock(places_.decode, std::chrono::nanoseconds(shift));
+    const TimePoint zero = std::max(TimePoint(std::chrono::nanoseconds(ahead)), loop_.clock());
     end_->deployment().router().on_prefill_ended([this](RequestId request) {
       std::vector<std::byte> told;
       Writer(told).put(request.value());
@@ -234,7 +251,9 @@ class PrefillRole {
   Listener listener_;
   Config given_;
   EndpointId here_;
+  std::deque<int> waiting_;  // sockets at the door
   std::unique_ptr<Session> session_;
+  Nics nics_;
   Wire wire_;
   std::unique_ptr<RoleEnd> end_;
   bool running_ = false, run_over_ = false;

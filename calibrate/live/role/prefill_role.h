@@ -12,7 +12,6 @@
 namespace kvlane::live {
 
 // What a role tells whoever started it; lines for stderr.
-using Say = std::function<void(const std::string& line)>;
 
 // Throws PeerError when the session ends otherwise than by the peer's goodbye; std::system_error
 // when it cannot listen.

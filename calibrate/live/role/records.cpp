@@ -76,8 +76,11 @@ std::string decode_records(std::span<const std::byte> bytes, const RecordBounds&
         beyond(r.gpu, bounds.gpus) || beyond(r.source, bounds.endpoints) ||
         beyond(r.destination, bounds.endpoints) || (needs_request && !r.request.is_valid()) ||
         r.iteration < -1 || r.iteration > bounds.iterations || r.detail >= details ||
-        (r.kind == TraceKind::selection && r.iteration < 0) || !time_ok(r.begin) ||
-        !time_ok(r.end) || r.end < r.begin || r.bytes < Bytes(0) || r.mask < Bytes(0)) {
+        (r.kind == TraceKind::selection && r.iteration < 0) ||
+        (r.kind == TraceKind::transfer && !(r.source.is_valid() && r.destination.is_valid())) ||
+        ((r.kind == TraceKind::compute || r.kind == TraceKind::copy) && !r.gpu.is_valid()) ||
+        !time_ok(r.begin) || !time_ok(r.end) || r.end < r.begin || r.bytes < Bytes(0) ||
+        r.mask < Bytes(0)) {
       return fmt::format("record {} of {} names what is not there", i, count);
     }
     records.push_back(r);

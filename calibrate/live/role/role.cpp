@@ -13,6 +13,7 @@
 #include "calibrate/live/memory/pattern.h"
 #include "sim/base/check.h"
 #include "sim/base/input_error.h"
+#include "sim/base/rng.h"
 
 namespace kvlane::live {
 namespace {
@@ -20,11 +21,15 @@ namespace {
 constexpr std::size_t kSlice = std::size_t{64} << 20U;  // bytes filled between two breaths
 
 std::string hash_of(const Scenario& scenario) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const InputFile& input : scenario.inputs) {
-    for (const char c : input.sha256) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  return fmt::format("{:016x}", hash);
+  std::string all;
+  for (const InputFile& input : scenario.inputs) all += input.sha256;
+  return fmt::format("{:016x}", fnv1a(all));
+}
+
+// A word of the handshake is a line; of a longer text its hash, too, tells whether it is alike.
+std::string abridged(const std::string& text) {
+  if (text.size() <= 400) return text;
+  return fmt::format("{}... ({:016x})", text.substr(0, 400), fnv1a(text));
 }
 
 // Room for the regions of any strategy.
@@ -67,7 +72,8 @@ std::vector<int> usable_processor_list() {
 }
 
 // A short slice: the loop's thread goes before a kernel that runs on its processor as soon as
-// something is ready, and not at the end of that kernel's slice (3 ms). Linux 6.12; others ignore it.
+// something is ready, and not at the end of that kernel's slice (3 ms). Linux 6.12; others ignore
+// it.
 void wake_soon() {
   struct {
     std::uint32_t size = 48, policy = 0;
@@ -136,7 +142,7 @@ Bandwidth line_between(const Scenario& scenario, const Places& places, EndpointI
   return least;
 }
 
-Config config_of(const Scenario& scenario, ComputeKind compute, bool verify, bool checksum) {
+Config config_of(const Scenario& scenario, ComputeKind compute, const LiveOptions& options) {
   const ModelSpec& model = scenario.model;
   Config config;
   const auto add = [&](const char* name, std::string value) {
@@ -175,12 +181,13 @@ Config config_of(const Scenario& scenario, ComputeKind compute, bool verify, boo
   for (const StrategyOptions& strategy : scenario.strategies) {
     strategies += (strategies.empty() ? "" : ", ") + strategy.name;
   }
-  add("strategies",
-      strategies.size() > 1500 ? fmt::format("{}", scenario.strategies.size()) : strategies);
+  add("strategies", abridged(strategies));
   add("seed", fmt::format("{}", scenario.seed));
   add("compute", to_string(compute));
-  add("verify", verify ? "yes" : "no");
-  add("checksum", checksum ? "yes" : "no");
+  add("verify", options.verify ? "yes" : "no");
+  add("checksum", options.checksum ? "yes" : "no");
+  add("kvlane", options.version);
+  add("--set", abridged(fmt::format("{}", fmt::join(options.changes, ", "))));
   add("scenario files (hash)", hash_of(scenario));
   return config;
 }
@@ -193,7 +200,12 @@ struct RoleEnd::Run {
         deployment(end.scenario, end.workload(run_number.seed), strategy, world, sink,
                    end.deployment_options),
         inspector(deployment.requests(), *end.regions, end.here == end.places.decode,
-                  run_number.number, end.options.verify) {}
+                  run_number.number, end.options.verify,
+                  [this, here = end.here, decode = end.places.decode](EndpointId peer,
+                                                                      RequestId request) {
+                    const EndpointId prefill = deployment.prefill_of(request);
+                    return here == decode ? peer == prefill : here == prefill && peer == decode;
+                  }) {}
 
   struct Sink final : TraceSink {
     RecordList list;
@@ -270,7 +282,8 @@ std::vector<RegionPlace> RoleEnd::prepare(const RunNumber& number) {
       }
       breathe();
     }
-    told.push_back(regions->expose(plan.region));
+    told.push_back(regions->expose(plan.region,
+                                   prefill ? places.decode : run_->deployment.prefill_of(plan.id)));
   }
   return told;
 }
@@ -334,7 +347,8 @@ std::vector<TraceRecord> RoleEnd::finish() {
   verified_bytes += seen.verified();
   std::int64_t strayed = 0;
   for (const RegionId region : run_->regions) {
-    if (options.verify && here == places.decode) strayed += run_->inspector.strayed(region);
+    if (options.verify && here == places.decode)
+      strayed += run_->inspector.strayed(region, breathe);
   }
   if (seen.wrong() > 0 || strayed > 0) {
     throw RunError(fmt::format(

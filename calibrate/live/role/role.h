@@ -37,7 +37,7 @@ Places places_of(const Scenario& scenario);
 Bandwidth line_between(const Scenario& scenario, const Places& places, EndpointId prefill);
 
 // What both sides must have alike, in words.
-Config config_of(const Scenario& scenario, ComputeKind compute, bool verify, bool checksum);
+Config config_of(const Scenario& scenario, ComputeKind compute, const LiveOptions& options);
 
 // This thread, and those that it starts, to these processors; all when there are none.
 std::vector<int> usable_processor_list();
@@ -78,6 +78,7 @@ class RoleEnd {
   std::function<void(RequestId request, const std::string& reason)> push_failed =
       [](RequestId, const std::string&) {};
   void check();  // throws what fail() was told
+  const std::string& failure() const { return failure_; }
 
   WallLoop& loop;
   const Scenario& scenario;

@@ -3,7 +3,7 @@
 namespace kvlane::live {
 namespace {
 
-constexpr std::int64_t kMostNs = std::int64_t{1} << 62U;
+constexpr std::int64_t kMostNs = std::int64_t{1} << 60U;  // sums of three hold
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 46U;
 
 void put_places(std::span<const RegionPlace> places, Writer& out) {

@@ -17,8 +17,17 @@ Wire prepare(const std::string& name, const WireSite& site, Listener* listener,
              const SocketAddress& own, const SocketAddress& peer) {
   Wire wire;
   wire.transport = name;
-  wire.backend = open_backend(name, site.loop, site.pool, listener, own, peer, site.options);
-  const ConnectionMemory memory{&site.regions, &site.transport.remote_of(site.peer)};
+  const auto open = [&] {
+    return open_backend(name, site.loop, site.pool, listener, own, peer, site.options);
+  };
+  if (name == "rdma") {
+    std::shared_ptr<Backend>& nic = site.nics[own.host()];
+    if (!nic) nic = open();
+    wire.backend = nic;
+  } else {
+    wire.backend = open();
+  }
+  const ConnectionMemory memory{&site.regions, &site.transport.remote_of(site.peer), site.peer};
   wire.pending = wire.backend->prepare(site.transport.owner_of(site.peer), memory, site.connection,
                                        listener != nullptr, stop(site.loop));
   return wire;

@@ -2,6 +2,7 @@
 // From a session to a connection: both sides say what they can do, the active one chooses, offers
 // are exchanged, and both are ready.
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -12,6 +13,9 @@
 
 namespace kvlane::live {
 
+// NICs by our address on them, opened once for all peers: opening one registers the whole pool.
+using Nics = std::map<std::string, std::shared_ptr<Backend>>;
+
 // What a connection stands on at this side. All outlive it.
 struct WireSite {
   WallLoop& loop;
@@ -21,11 +25,12 @@ struct WireSite {
   EndpointId peer;
   ConnectionOptions connection;
   const LiveOptions& options;
+  Nics& nics;
 };
 
 // Keeps what the connection needs; ends after the transport.
 struct Wire {
-  std::unique_ptr<Backend> backend;
+  std::shared_ptr<Backend> backend;
   std::unique_ptr<PendingConnection> pending;
   std::string transport;  // its name
 };

@@ -46,12 +46,6 @@ std::int64_t zero_ns(const WallLoop& loop) {
 Session::Session(WallLoop& loop, int fd, Options options)
     : loop_(loop), fd_(fd), options_(std::move(options)) {
   loop_.watch(fd_, EPOLLIN, *this);
-  take_up(FrameKind::ping, [this](std::span<const std::byte> body) {
-    if (body.size() != 8) return end("sent a ping that is none");
-    std::vector<std::byte> answer(body.begin(), body.end());
-    Writer(answer).put(steady_ns());
-    send(FrameKind::pong, answer);
-  });
   take_up(FrameKind::heartbeat, [](std::span<const std::byte>) {});
   const auto reason = [this](const char* how, std::span<const std::byte> body) {
     Reader in(body);
@@ -226,6 +220,12 @@ std::vector<std::byte> Session::wait(FrameKind kind, Duration limit) {
 }
 
 void Session::trust() {
+  take_up(FrameKind::ping, [this](std::span<const std::byte> body) {
+    if (body.size() != 8) return end("sent a ping that is none");
+    std::vector<std::byte> answer(body.begin(), body.end());
+    Writer(answer).put(steady_ns());
+    send(FrameKind::pong, answer);
+  });
   trusted_ = true;
   heard_ = loop_.clock();
   beat();
@@ -281,20 +281,30 @@ Session::ClockOffset Session::measure_clock(int rounds, Duration limit) {
   return best;
 }
 
-void Session::close(Duration limit) {
-  if (ended_.empty() && out_sent_ < out_.size()) {
-    bool late = false;
-    const TimerId timer =
-        loop_.schedule_at(later(std::max(loop_.now(), loop_.clock()), limit), {&mark, &late, 0});
-    while (ended_.empty() && out_sent_ < out_.size() && !late) {
-      // One turn at a time: whatever else stops the loop is not for us.
-      loop_.schedule_at(
-          later(std::max(loop_.now(), loop_.clock()), std::chrono::milliseconds(1)),
-          {[](void* l, std::uint64_t) { static_cast<WallLoop*>(l)->stop(); }, &loop_, 0});
-      loop_.run();
-    }
-    loop_.cancel(timer);
+// One turn of the loop at a time: whatever else stops it is not for us.
+void Session::turn_while(const std::function<bool()>& wanted, Duration limit) {
+  bool late = false;
+  const TimerId timer =
+      loop_.schedule_at(later(std::max(loop_.now(), loop_.clock()), limit), {&mark, &late, 0});
+  while (wanted() && !late) {
+    loop_.schedule_at(
+        later(std::max(loop_.now(), loop_.clock()), std::chrono::milliseconds(1)),
+        {[](void* l, std::uint64_t) { static_cast<WallLoop*>(l)->stop(); }, &loop_, 0});
+    loop_.run();
   }
+  loop_.cancel(timer);
+}
+
+void Session::part(Duration limit) {
+  told_ = nullptr;
+  send(FrameKind::bye);
+  turn_while([this] { return ended_.empty(); }, limit);
+  close();
+}
+
+void Session::close(Duration limit) {
+  const auto queued = [this] { return ended_.empty() && out_sent_ < out_.size(); };
+  if (queued()) turn_while(queued, limit);
   if (ended_.empty()) {
     told_ = nullptr;
     end("closed here");

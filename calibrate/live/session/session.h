@@ -80,6 +80,9 @@ class Session final : public Pollable {
   // Called once when the session has ended for a reason that nobody waited for.
   void on_end(std::function<void(const std::string& reason)> told) { told_ = std::move(told); }
   const std::string& ended() const { return ended_; }
+  // Says goodbye and waits for the peer to go, for at most `limit`: whoever closed its other
+  // sockets before the peer has read the goodbye would seem lost to it. Then closes.
+  void part(Duration limit = std::chrono::seconds(1));
   // Sends what is queued, for at most `limit`, then closes.
   void close(Duration limit = std::chrono::milliseconds(500));
 
@@ -103,6 +106,7 @@ class Session final : public Pollable {
     FrameKind kind;
     std::vector<std::byte> body;
   };
+  void turn_while(const std::function<bool()>& wanted, Duration limit);
   void flush();
   void take(FrameKind kind, std::vector<std::byte> body);
   void end(const std::string& reason);

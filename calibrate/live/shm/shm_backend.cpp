@@ -51,6 +51,15 @@ std::string sealed_problem(int fd, std::uint64_t bytes) {
   return {};
 }
 
+// One that nothing waits on when it is full.
+bool is_event(int fd) {
+  std::array<char, 64> text{};
+  const std::string link = fmt::format("/proc/self/fd/{}", fd);
+  return ::readlink(link.c_str(), text.data(), text.size() - 1) > 0 &&
+         std::strcmp(text.data(), "anon_inode:[eventfd]") == 0 &&
+         ::fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+}
+
 class PendingShm final : public PendingConnection, public Pollable {
  public:
   PendingShm(WallLoop& loop, Pool& pool, ConnectionOwner& owner, const ConnectionMemory& memory,
@@ -120,7 +129,12 @@ class PendingShm final : public PendingConnection, public Pollable {
     if (fd == listening_) {
       const int accepted = ::accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (accepted < 0) return;
-      if (sides_.socket >= 0) {
+      // The name of the socket is no secret on this host.
+      ucred who{};
+      socklen_t length = sizeof who;
+      const bool ours = ::getsockopt(accepted, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 &&
+                        who.uid == ::geteuid();
+      if (!ours || sides_.socket >= 0) {
         ::close(accepted);
         return;
       }
@@ -200,6 +214,7 @@ class PendingShm final : public PendingConnection, public Pollable {
       return refuse(fmt::format("rings of {} bytes here, {} at the peer", sides_.own_rings.size(),
                                 card.ring_bytes));
     }
+    if (!is_event(fds[2])) return refuse("the peer passed no event");
     for (const auto& [fd, bytes] :
          {std::pair{fds[0], card.pool_bytes}, std::pair{fds[1], card.ring_bytes}}) {
       if (const std::string problem = sealed_problem(fd, bytes); !problem.empty()) {

@@ -1,8 +1,8 @@
 #include "calibrate/live/tcp/tcp_connection.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -17,13 +17,15 @@ namespace {
 // turns, little enough that a higher lane waits less than a millisecond on 10 Gbit/s.
 constexpr int kNotSent = 512 << 10U;
 // On a line that is known: as many seconds of it, of a lane that urgent ones may want to pass. TCP
-// keeps its window full, which stands in the queues of the path in front of whatever comes later: the
-// speculative lane is paced to just below the line, so that nothing of it stands there, and on slow
-// lines the proactive one to the line.
-constexpr double kProactiveAhead = 0.002;
+// keeps its window full, which stands in the queues of the path in front of whatever comes later:
+// the speculative lane is paced to just below the line, so that nothing of it stands there, and on
+// slow lines the proactive one to the line.
+constexpr double kProactiveAhead = 0.0005;
 constexpr double kSpeculativeAhead = 0.0005;
 constexpr int kLeastNotSent = 8 << 10U;
-constexpr double kSpeculativeShare = 0.95;
+// What stands in the path's queues all the same is drained by so much with each urgent write.
+constexpr std::int64_t kDrained = 16 << 10;
+constexpr double kProactiveShare = 0.985, kSpeculativeShare = 0.95;
 constexpr Bandwidth kSlow = Bandwidth::gbit_per_sec(2);  // a window of 256 KiB is a millisecond
 constexpr Duration kLeastWait = std::chrono::microseconds(20);
 constexpr Duration kLongestWait = std::chrono::milliseconds(5);
@@ -55,10 +57,11 @@ void TcpConnection::set_line(Bandwidth payload) {
     const int fd = streams_[i].stream->fd();
     const double ahead =
         payload.bytes_per_sec() * (background ? kSpeculativeAhead : kProactiveAhead);
-    const int not_sent = std::clamp(static_cast<int>(std::min(ahead, 1e9)), kLeastNotSent, kNotSent);
+    const int not_sent =
+        std::clamp(static_cast<int>(std::min(ahead, 1e9)), kLeastNotSent, kNotSent);
     ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &not_sent, sizeof not_sent);
     if (!background && payload > kSlow) continue;
-    const double share = background ? kSpeculativeShare : 1;
+    const double share = background ? kSpeculativeShare : kProactiveShare;
     const auto pace = static_cast<unsigned long>(payload.bytes_per_sec() * share);
     ::setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, sizeof pace);
   }
@@ -115,28 +118,48 @@ void TcpConnection::watch_writable(Entry& entry, bool wanted) {
   loop_.change(entry.stream->fd(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-// Until the line has carried what higher lanes than this one have unsent in the kernel; none: nothing worth
-// waiting for.
-Duration TcpConnection::urgent_in_kernel(Lane lane) const {
+// Bytes of these streams that the kernel has not sent.
+std::int64_t TcpConnection::unsent(std::size_t begin, std::size_t end) const {
   std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(lane) * options_.queues; ++i) {
+  for (std::size_t i = begin; i < end; ++i) {
     int held = 0;
     if (::ioctl(streams_[i].stream->fd(), SIOCOUTQNSD, &held) == 0) bytes += held;
   }
-  const Duration wait = seconds_to_duration(static_cast<double>(bytes) / line_.bytes_per_sec());
+  return bytes;
+}
+
+Duration TcpConnection::line_time(std::int64_t bytes) const {
+  return seconds_to_duration(static_cast<double>(bytes) / line_.bytes_per_sec());
+}
+
+// Urgent lanes have written. What the kernel has of the others goes out beside it, so that the line
+// has both to carry; without this the difference would stand in front of every later fetch.
+void TcpConnection::charge_line(std::int64_t bytes) {
+  const TimePoint now = loop_.clock();
+  if (urgent_until_ <= now) {
+    const std::size_t first = static_cast<std::size_t>(Lane::proactive) * options_.queues;
+    urgent_until_ = later(now, line_time(unsent(first, streams_.size())));
+  }
+  urgent_until_ = later(urgent_until_, line_time(bytes + std::min(bytes / 2, kDrained)));
+}
+
+// Until the line has carried what higher lanes than this one have unsent in the kernel; none:
+// nothing worth waiting for.
+Duration TcpConnection::urgent_in_kernel(Lane lane) const {
+  const std::size_t end = static_cast<std::size_t>(lane) * options_.queues;
+  const Duration wait = line_time(unsent(0, end));
   return wait < kLeastWait ? Duration::zero() : std::min(wait, kLongestWait);
 }
 
 void TcpConnection::pump_later(Duration wait) {
   if (resume_timer_) loop_.cancel(resume_timer_);
-  resume_timer_ = loop_.schedule_at(
-      later(std::max(loop_.now(), loop_.clock()), wait),
-      {[](void* self, std::uint64_t) {
-         auto& connection = *static_cast<TcpConnection*>(self);
-         connection.resume_timer_ = {};
-         connection.pump();
-       },
-       this, 0});
+  resume_timer_ = loop_.schedule_at(later(std::max(loop_.now(), loop_.clock()), wait),
+                                    {[](void* self, std::uint64_t) {
+                                       auto& connection = *static_cast<TcpConnection*>(self);
+                                       connection.resume_timer_ = {};
+                                       connection.pump();
+                                     },
+                                     this, 0});
 }
 
 void TcpConnection::pump() {
@@ -156,7 +179,9 @@ void TcpConnection::pump() {
     }
     // What the kernel still holds of higher lanes would share the line with this one.
     if (line_ > Bandwidth{} && lane > Lane::on_demand) {
-      if (const Duration wait = urgent_in_kernel(lane); wait > Duration::zero()) {
+      const Duration wait =
+          std::max(urgent_in_kernel(lane), urgent_until_ - std::max(loop_.now(), loop_.clock()));
+      if (wait > Duration::zero()) {
         pump_later(wait);
         watch_writable(entry, false);
         blocked = true;
@@ -167,6 +192,9 @@ void TcpConnection::pump() {
     std::size_t written = 0;
     const std::string problem = entry.stream->write(kTurn, written);
     counters_.bytes_out += written;
+    if (line_ > Bandwidth{} && lane <= Lane::on_demand && written > 0) {
+      charge_line(static_cast<std::int64_t>(written));
+    }
     if (!problem.empty()) return drop(problem);
     if (!entry.stream->pending()) {
       watch_writable(entry, false);

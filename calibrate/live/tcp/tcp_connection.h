@@ -46,6 +46,9 @@ class TcpConnection final : public FramedConnection, public Pollable, public Str
   void schedule_pump();
   void pump_later(Duration wait);
   Duration urgent_in_kernel(Lane lane) const;
+  std::int64_t unsent(std::size_t begin, std::size_t end) const;
+  Duration line_time(std::int64_t bytes) const;
+  void charge_line(std::int64_t bytes);
   void pump();
   void drop(const std::string& reason);
   void watch_writable(Entry& entry, bool wanted);
@@ -54,6 +57,7 @@ class TcpConnection final : public FramedConnection, public Pollable, public Str
   std::unordered_map<int, std::size_t> by_fd_;
   TimerId pump_timer_, resume_timer_;
   Bandwidth line_{};
+  TimePoint urgent_until_{};  // until then the line is busy with what urgent lanes have written
 };
 
 }  // namespace kvlane::live::tcp

@@ -38,6 +38,10 @@ struct Operation {
   std::vector<std::byte> message;  // encoded (wire/message.h); empty for write and read
 };
 
+// In place of the time at which bytes lay in place, of a wire that does not tell: the completion's
+// counts.
+inline constexpr TimePoint kNotTold = TimePoint::max();
+
 class ConnectionOwner {
  public:
   virtual ~ConnectionOwner() = default;
@@ -80,6 +84,7 @@ class Connection {
 struct ConnectionMemory {
   RegionTable* local = nullptr;           // bounds and ownership of everything that comes in
   const RemoteRegions* remote = nullptr;  // where the peer's regions lie, and their epochs
+  EndpointId peer{};                      // whose regions of `local` it may use
 };
 
 struct ConnectionOptions {

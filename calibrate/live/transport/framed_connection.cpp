@@ -109,6 +109,9 @@ std::string FramedConnection::check_body(const FrameHead& head, std::span<const 
   }
   for (const EpochFragment& p : pieces) {
     const Fragment& f = p.fragment;
+    if (!memory_.local->open_to(f.region, memory_.peer)) {
+      return fmt::format("wrote to region {}, which is another's", f.region.value());
+    }
     if (memory_.local->find(f.region, p.epoch, f.offset, f.length) != nullptr) continue;
     if (!memory_.local->is_exposed(f.region, p.epoch)) {
       pieces.clear();  // of a region that was withdrawn meanwhile: late, not wrong
@@ -162,6 +165,9 @@ std::string FramedConnection::accept_read(std::size_t stream, const FrameHead& h
   }
   for (const EpochFragment& p : pieces) {
     const Fragment& f = p.fragment;
+    if (!memory_.local->open_to(f.region, memory_.peer)) {
+      return fmt::format("read region {}, which is another's", f.region.value());
+    }
     if (memory_.local->find(f.region, p.epoch, f.offset, f.length) != nullptr) continue;
     if (memory_.local->is_exposed(f.region, p.epoch)) {
       return fmt::format("read {} bytes at {} of region {}, which has less", f.length, f.offset,
@@ -176,11 +182,15 @@ std::string FramedConnection::accept_read(std::size_t stream, const FrameHead& h
   return {};
 }
 
-std::string FramedConnection::accept_reply(const FrameHead& head) {
+std::string FramedConnection::accept_reply(const FrameHead& head, bool dropped) {
   const auto found = posted_.find(head.id);
   if (found == posted_.end()) return {};
   const Posted posted = found->second;
   posted_.erase(found);
+  if (dropped) {  // our region went away meanwhile
+    owner_.completed(head.id, TransferStatus::failed, posted.begin, loop_.clock());
+    return {};
+  }
   if (options_.checksum &&
       payload_checksum(local_pieces(posted.operation->fragments)) != head.payload_checksum) {
     ++counters_.checksum_errors;
@@ -214,7 +224,7 @@ std::string FramedConnection::accept(std::size_t stream, const FrameHead& head,
     case FrameType::read_request:
       return accept_read(stream, head, body);
     case FrameType::read_reply:
-      return accept_reply(head);
+      return accept_reply(head, dropped);
     case FrameType::acks:
       return accept_acks(body);
   }

@@ -72,7 +72,7 @@ class FramedConnection : public Connection {
                           std::span<const std::byte> body, bool dropped);
   std::string accept_read(std::size_t stream, const FrameHead& head,
                           std::span<const std::byte> body);
-  std::string accept_reply(const FrameHead& head);
+  std::string accept_reply(const FrameHead& head, bool dropped);
   std::string accept_acks(std::span<const std::byte> body);
   void acknowledge(std::size_t stream, std::uint64_t id, TransferStatus status);
 

@@ -32,6 +32,7 @@ struct LiveTransport::Peer final : ConnectionOwner {
   Duration shift{0};
   bool gone = false;
   std::size_t in_flight = 0;
+  std::uint64_t done = 0;   // completions
   std::uint64_t moved = 0;  // at the last look
   TimePoint moved_at{};
 };
@@ -99,7 +100,7 @@ void LiveTransport::watch_progress() {
   for (auto& [endpoint, peer] : peers_) {
     if (!peer->connection || peer->gone) continue;
     const ConnectionCounters& counters = peer->connection->counters();
-    const std::uint64_t moved = counters.bytes_out + counters.bytes_in + counters_.completed;
+    const std::uint64_t moved = counters.bytes_out + counters.bytes_in + peer->done;
     if (moved != peer->moved || peer->in_flight == 0) {
       peer->moved = moved;
       peer->moved_at = loop_.now();
@@ -227,10 +228,13 @@ void LiveTransport::completed(Peer& peer, std::uint64_t id, TransferStatus statu
     ++counters_.stale;
     return;
   }
+  ++peer.done;
   if (status == TransferStatus::ok) {
     const bool read = posted->operation.op == TransferOp::read;
     // Clocks of two hosts agree to within an error only.
-    const TimePoint end = std::max(begin, read ? applied : later(applied, peer.shift));
+    const TimePoint end = std::max(begin, applied == kNotTold ? loop_.clock()
+                                          : read              ? applied
+                                                              : later(applied, peer.shift));
     posted->record.begin = TimePoint(begin - zero_);
     posted->record.end = TimePoint(end - zero_);
     if (read && inspector_ != nullptr) inspector_->fetched(posted->operation.fragments);

@@ -76,7 +76,7 @@ bool decode_acks(std::span<const std::byte> body, std::vector<Ack>& acks) {
     ack.id = in.get<std::uint64_t>();
     ack.status = in.get_enum(TransferStatus::failed);
     ack.applied_ps = in.get<std::int64_t>();
-    if (ack.applied_ps > kMostPs || ack.applied_ps < -kMostPs) in.fail();
+    if (ack.applied_ps > kMostPs || ack.applied_ps < 0) in.fail();
     acks.push_back(ack);
   }
   return in.ok();

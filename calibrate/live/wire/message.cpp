@@ -153,7 +153,7 @@ bool decode_fragments(Reader& in, std::int64_t bytes, std::vector<EpochFragment>
         f.fragment.offset = in.get<std::int64_t>();
         f.fragment.length = in.get<std::int64_t>();
       }
-      if (f.fragment.length < 0 || f.fragment.offset < 0 ||
+      if (f.fragment.length <= 0 || f.fragment.offset < 0 ||
           __builtin_add_overflow(sum, f.fragment.length, &sum)) {
         return false;
       }
