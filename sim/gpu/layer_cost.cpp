@@ -359,8 +359,7 @@ Duration CostModel::duration(const Work& work) const {
                    work.attended_rows >= 0 && work.elements >= 0 && work.bytes.count() >= 0,
                "work of a negative size");
   const double alone = seconds(work);
-  const std::optional<double> factor =
-      table_ == nullptr ? std::nullopt : table_->work_factor(work);
+  const std::optional<double> factor = table_ == nullptr ? std::nullopt : table_->work_factor(work);
   return seconds_to_duration(factor ? alone * *factor : alone);
 }
 

@@ -28,7 +28,7 @@ struct Engine {
   std::array<LinkId, 2> links{};
   std::size_t link_count = 0;
   Bandwidth cap = Bandwidth::unlimited();
-  std::deque<Job> jobs;    // the front one runs
+  std::deque<Job> jobs;     // the front one runs
   Turns* beside = nullptr;  // kernels on the same processors
 
   void post(const Job& job) {

@@ -1,8 +1,8 @@
 #pragma once
 // The work of a GPU and of the PCIe link beside it. Behind it lives a cost model (sim/gpu) or real
 // kernels. Work on one (gpu, stream) runs in the order posted, one at a time; the streams of a GPU
-// run beside each other, those of a CPU in turn; a copy occupies its PCIe direction and host memory. post() never blocks,
-// each post ends in exactly one completion from the loop.
+// run beside each other, those of a CPU in turn; a copy occupies its PCIe direction and host
+// memory. post() never blocks, each post ends in exactly one completion from the loop.
 
 #include <cstdint>
 

@@ -17,12 +17,9 @@ WorkClasses::WorkClasses(const ModelSpec& model) {
 
 WorkClasses::Class WorkClasses::of(const Work& work) const {
   const bool layered = work.layer.is_valid() && work.layer.index() < like_.size();
-  return {work.kind,
-          layered ? like_[work.layer.index()] : like_.size(),
-          work.batch,
-          work.kv_bits,
-          work.partition,
-          work.selector_bytes,
+  return {work.kind,      layered ? like_[work.layer.index()] : like_.size(),
+          work.batch,     work.kv_bits,
+          work.partition, work.selector_bytes,
           work.hashed};
 }
 

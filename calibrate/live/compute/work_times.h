@@ -1,7 +1,7 @@
 #pragma once
 // Work of a scenario as this machine's kernels take it, whole: what `compare --sim-vs-live`
-// simulates with. The formulas of a hardware file are fitted to many shapes and miss a single one by
-// tens of per cent.
+// simulates with. The formulas of a hardware file are fitted to many shapes and miss a single one
+// by tens of per cent.
 
 #include <cstdint>
 #include <map>

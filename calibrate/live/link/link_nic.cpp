@@ -8,9 +8,9 @@
 namespace kvlane::live {
 namespace {
 
-constexpr std::int64_t kPiece = 512;    // bytes of a row of an 8B model
+constexpr std::int64_t kPiece = 512;  // bytes of a row of an 8B model
 constexpr std::int64_t kLeastFetch = 64 << 10, kPush = 16 << 20;
-constexpr double kMostCpu = 1e-6;  // what a NIC file may say
+constexpr double kMostCpu = 1e-6;       // what a NIC file may say
 constexpr double kLeastPieceUs = 0.02;  // pieces that cost nothing: 50 million a second
 
 Duration in_ns(double ns) { return std::chrono::nanoseconds(std::llround(ns)); }
@@ -90,10 +90,12 @@ NicWords measure_nic(LinkProbe& probe, std::optional<Bandwidth> line) {
   const auto ns = [](Duration d) { return d.count() / 1000; };
   nic.yaml = fmt::format(
       "{{base: tcp, rate: {} bps, efficiency: {:.2f} %, message_rate: {:.0f} msg/s, latency: {} "
-      "ns, per_message: {} ns, per_doorbell: {} ns, cpu_a_byte_sent: {} ns, cpu_a_byte_received: {} "
+      "ns, per_message: {} ns, per_doorbell: {} ns, cpu_a_byte_sent: {} ns, cpu_a_byte_received: "
+      "{} "
       "ns, lane_priority: {}}}",
       spec.rate.bits_per_sec(), 100 * spec.efficiency, spec.message_rate, ns(spec.latency),
-      ns(spec.per_message), ns(spec.per_doorbell), static_cast<double>(spec.cpu_a_byte_sent.count()) / 1000,
+      ns(spec.per_message), ns(spec.per_doorbell),
+      static_cast<double>(spec.cpu_a_byte_sent.count()) / 1000,
       static_cast<double>(spec.cpu_a_byte_received.count()) / 1000, spec.lane_priority);
   return nic;
 }

@@ -24,7 +24,8 @@ class Neighbour {
   void run() {
     std::uint64_t state = 1;
     while (!over_.load(std::memory_order_relaxed)) {
-      for (int i = 0; i < 1000; ++i) state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+      for (int i = 0; i < 1000; ++i)
+        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
       last_ = state;
       done_.fetch_add(1, std::memory_order_relaxed);
     }

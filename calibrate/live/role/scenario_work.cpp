@@ -39,12 +39,13 @@ class Timer final : public TraceSink {
   void record(const TraceRecord& r) override { last_ = to_seconds(r.end - r.begin); }
   double seconds(GpuId gpu, const Work& work) {
     over_ = false;
-    compute_.post(gpu, Stream::compute, work, {[](void* self, std::uint64_t) {
-                                                 auto& timer = *static_cast<Timer*>(self);
-                                                 timer.over_ = true;
-                                                 timer.loop_.stop();
-                                               },
-                                               this, 0});
+    compute_.post(gpu, Stream::compute, work,
+                  {[](void* self, std::uint64_t) {
+                     auto& timer = *static_cast<Timer*>(self);
+                     timer.over_ = true;
+                     timer.loop_.stop();
+                   },
+                   this, 0});
     while (!over_) loop_.run();
     return last_;
   }
@@ -95,8 +96,8 @@ KernelTables time_work(const Scenario& scenario, const LiveOptions& options, Com
   for (Piece& piece : pieces) {
     timer.seconds(piece.gpu, piece.work);  // makes its calls
     const double once = timer.seconds(piece.gpu, piece.work);
-    piece.rounds =
-        std::clamp(static_cast<int>(kLongSeconds / kRounds / std::max(once, 1e-6)), kFewest, kRounds);
+    piece.rounds = std::clamp(static_cast<int>(kLongSeconds / kRounds / std::max(once, 1e-6)),
+                              kFewest, kRounds);
   }
   const auto layers = static_cast<std::uint32_t>(scenario.model.layers.size());
   for (int round = 0; round < kRounds; ++round) {

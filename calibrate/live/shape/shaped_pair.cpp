@@ -128,8 +128,8 @@ ShapedPair::ShapedPair(Bandwidth rate) {
       must({"ip", "-n", end.space, "addr", "add", end.address + "/24", "dev", end.device});
       must({"ip", "-n", end.space, "link", "set", "lo", "up"});
       must({"ip", "-n", end.space, "link", "set", end.device, "up"});
-      // Segments that fit the burst: cutting larger ones into packets would cost the roles' processors
-      // what a NIC does by itself.
+      // Segments that fit the burst: cutting larger ones into packets would cost the roles'
+      // processors what a NIC does by itself.
       must({"ip", "-n", end.space, "link", "set", end.device, "gso_max_size",
             fmt::format("{}", std::min<std::int64_t>(burst_of(rate), 64 << 10U) - 1024)});
       must(tbf(end.space, end.device, rate));
