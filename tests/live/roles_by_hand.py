@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 KVLANE, SCENARIO = sys.argv[1:3]
 TIMEOUT = 60
@@ -70,6 +71,7 @@ def main():
     text = error_of(run.stderr)
     assert run.returncode == 1 and "blocks_per_layer: 128 here, 64 at the peer" in text, text
     assert "output_tokens: 12 here, 5 at the peer" in text, text
+    assert "--set: none here, serving.blocks=64, workload.output_tokens=5 at the peer" in text, text
     status, out, err = ended(role)
     assert status == 1 and "was refused" in error_of(err), err
     refused([], ["--set", "model=smollm2-135m"], ["model: Llama-3.1-8B here, SmolLM2-135M at the peer"])
@@ -93,8 +95,13 @@ def main():
     with socket.create_connection((host, int(port))) as stranger:
         stranger.sendall(b"kvlaneL1" + bytes(24) + b"\xff" * 4096)
     socket.create_connection((host, int(port))).close()
+    # One that says it opens a session, and then nothing, is waited for, and whoever came meanwhile waits behind it.
+    silent = socket.create_connection((host, int(port)))
+    silent.sendall(b"kvlaneL1" + bytes(24))
+    time.sleep(0.2)
     run = decode("--peer", address, env=with_secret("one secret"))
     assert run.returncode == 0, run.stderr
+    silent.close()
     status, _, err = ended(role)
     assert status == 0, err
     # Beyond loopback nobody listens without a secret.

@@ -187,7 +187,9 @@ Config config_of(const Scenario& scenario, ComputeKind compute, const LiveOption
   add("verify", options.verify ? "yes" : "no");
   add("checksum", options.checksum ? "yes" : "no");
   add("kvlane", options.version);
-  add("--set", abridged(fmt::format("{}", fmt::join(options.changes, ", "))));
+  add("--set", options.changes.empty()
+                   ? "none"
+                   : abridged(fmt::format("{}", fmt::join(options.changes, ", "))));
   add("scenario files (hash)", hash_of(scenario));
   return config;
 }
