@@ -23,14 +23,15 @@ bool reads_once(WorkKind kind) {
 }  // namespace
 
 WorkCalls::WorkCalls(const CostModel& model, calibrate::Backend& backend, std::string gemm_dtype)
-    : model_(model), backend_(backend), gemm_dtype_(std::move(gemm_dtype)) {
+    : model_(model),
+      backend_(backend),
+      gemm_dtype_(std::move(gemm_dtype)),
+      like_(like_layers(model.model())) {
   const std::vector<LayerSpec>& layers = model.model().layers;
   double weights = 0;
-  for (std::size_t l = 0; l < layers.size(); ++l) {
-    const auto first = std::find(layers.begin(), layers.end(), layers[l]);
-    like_.push_back(static_cast<std::size_t>(first - layers.begin()));
-    weights = std::max(weights, static_cast<double>(layers[l].attention_parameters +
-                                                    layers[l].ffn_active_parameters));
+  for (const LayerSpec& layer : layers) {
+    weights = std::max(
+        weights, static_cast<double>(layer.attention_parameters + layer.ffn_active_parameters));
   }
   const double bytes = weights / model.tp() * (gemm_dtype_ == "fp32" ? 4 : 2);
   const auto room = static_cast<double>(backend.operands().values().size());

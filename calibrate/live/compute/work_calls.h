@@ -51,7 +51,7 @@ class WorkCalls {
   const CostModel& model_;
   calibrate::Backend& backend_;
   std::string gemm_dtype_;
-  std::vector<std::size_t> like_;  // by layer: the first one of equal shape
+  std::vector<std::size_t> like_;  // like_layers
   std::size_t copies_ = 1;
   std::map<Key, std::shared_ptr<const WorkCall>> kept_;
 };

@@ -269,6 +269,15 @@ RankHeads rank_heads(const LayerSpec& layer, int tp) {
   return heads;
 }
 
+std::vector<std::size_t> like_layers(const ModelSpec& model) {
+  std::vector<std::size_t> like;
+  for (const LayerSpec& layer : model.layers) {
+    const auto first = std::find(model.layers.begin(), model.layers.end(), layer);
+    like.push_back(static_cast<std::size_t>(first - model.layers.begin()));
+  }
+  return like;
+}
+
 const char* to_string(WorkKind kind) {
   switch (kind) {
     case WorkKind::prefill_layer:

@@ -37,6 +37,9 @@ struct RankHeads {
 RankHeads rank_heads(const LayerSpec& layer, int tp);
 
 // "prefill_layer", "select", ...
+// By layer: the first one of equal shape.
+std::vector<std::size_t> like_layers(const ModelSpec& model);
+
 const char* to_string(WorkKind kind);
 
 }  // namespace kvlane::live

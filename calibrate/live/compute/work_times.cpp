@@ -1,19 +1,15 @@
 #include "calibrate/live/compute/work_times.h"
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
+#include "calibrate/live/compute/work_kernels.h"
 #include "sim/base/check.h"
 
 namespace kvlane::live {
 
-WorkClasses::WorkClasses(const ModelSpec& model) {
-  for (const LayerSpec& layer : model.layers) {
-    const auto first = std::find(model.layers.begin(), model.layers.end(), layer);
-    like_.push_back(static_cast<std::size_t>(first - model.layers.begin()));
-  }
-}
+WorkClasses::WorkClasses(const ModelSpec& model) : like_(like_layers(model)) {}
 
 WorkClasses::Class WorkClasses::of(const Work& work) const {
   const bool layered = work.layer.is_valid() && work.layer.index() < like_.size();

@@ -138,7 +138,9 @@ class Answering {
     Reader in(body);
     const LinkCommand command = in.get_enum(LinkCommand::last);
     const auto value = in.get<std::int64_t>();
-    const bool sized = command != LinkCommand::background || value <= end_.link.working_set;
+    const bool sized = command == LinkCommand::background ? value <= end_.link.working_set
+                       : command == LinkCommand::line     ? value > 0
+                                                          : true;
     if (!in.done() || value < 0 || !sized) {
       return end_.fail(session_.peer() + " sent a command that is none");
     }

@@ -63,7 +63,7 @@ AckStatus Link::apply(LaneQueue& queue, const Record& record) {
   places.reserve(record.pieces.size());
   for (const EpochFragment& piece : record.pieces) {
     const Fragment& f = piece.fragment;
-    std::byte* at = memory_.local->find(f.region, piece.epoch, f.offset, f.length);
+    std::byte* at = memory_.place(piece);
     if (at == nullptr) {
       // Late, or no peer of ours: the one is told so, the other is not spoken with any more.
       if (memory_.local->find(f.region, piece.epoch, 0, 0) != nullptr) {

@@ -339,7 +339,7 @@ bool Link::step_answer(LaneQueue& queue) {
   std::vector<std::span<const std::byte>> found;
   for (const EpochFragment& wanted : task.wanted) {
     const Fragment& f = wanted.fragment;
-    const std::byte* at = memory_.local->find(f.region, wanted.epoch, f.offset, f.length);
+    const std::byte* at = memory_.place(wanted);
     if (at == nullptr) {
       header.kind = RecordKind::read_refused;
       found.clear();

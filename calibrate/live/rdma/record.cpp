@@ -9,8 +9,6 @@
 namespace kvlane::live {
 namespace {
 
-constexpr std::int64_t kMostPs = std::int64_t{1} << 61U;  // 26 days
-
 constexpr std::uint32_t kMagic = 0x4352564b;  // "KVRC"
 
 }  // namespace

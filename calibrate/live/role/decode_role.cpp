@@ -50,6 +50,7 @@ struct DecodeRole::State {
   void dial_to(Peer& peer, const SocketAddress& address, std::size_t number);
   void shake_hands(Peer& peer, std::size_t number);
   void connect(Peer& peer, const SocketAddress& address);
+  void watch_end(Session& session);
   void measure_clocks();
 
   const Scenario& scenario;
@@ -79,8 +80,12 @@ void DecodeRole::State::shake_hands(Peer& peer, std::size_t number) {
   Config config = config_of(scenario, compute, options);
   config.emplace_back("instance", fmt::format("{}", number));
   shake_hands_active(*peer.session, {options.secret, options.version}, config, options.connect);
-  peer.session->on_end([this, &peer](const std::string& reason) {
-    end.fail(fmt::format("{} {}", peer.session->peer(), reason));
+  watch_end(*peer.session);
+}
+
+void DecodeRole::State::watch_end(Session& session) {
+  session.on_end([this, &session](const std::string& reason) {
+    end.fail(fmt::format("{} {}", session.peer(), reason));
   });
 }
 
@@ -94,9 +99,7 @@ void DecodeRole::State::connect(Peer& peer, const SocketAddress& address) {
       {loop, *end.pool, *end.regions, *end.transport, peer.endpoint, connection, options, nics},
       address);
   end.transport->set_line(peer.endpoint, line_between(scenario, end.places, peer.endpoint));
-  session.on_end([this, &session](const std::string& reason) {
-    end.fail(fmt::format("{} {}", session.peer(), reason));
-  });
+  watch_end(session);
   session.take_up(FrameKind::prefill_ended, [this, &peer](std::span<const std::byte> body) {
     for (const auto& other : peers) {
       if (other.get() != &peer) other->session->send(FrameKind::prefill_ended, body);

@@ -2,16 +2,11 @@
 // `--role prefill --listen ADDR`: waits for a decode role, proves and compares, computes and sends
 // what each run asks for, until the peer says goodbye.
 
-#include <functional>
-#include <string>
-
 #include "calibrate/live/role/options.h"
 #include "calibrate/live/socket/address.h"
 #include "sim/scenario/scenario.h"
 
 namespace kvlane::live {
-
-// What a role tells whoever started it; lines for stderr.
 
 // Throws PeerError when the session ends otherwise than by the peer's goodbye; std::system_error
 // when it cannot listen.

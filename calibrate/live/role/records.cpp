@@ -8,11 +8,7 @@
 #include "sim/port/compute.h"
 
 namespace kvlane::live {
-namespace {
-
-constexpr std::int64_t kMostPs = std::int64_t{1} << 61U;  // 26 days
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<std::byte> encode_records(std::span<const TraceRecord> records) {
   std::vector<std::byte> bytes;

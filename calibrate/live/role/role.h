@@ -39,7 +39,8 @@ Bandwidth line_between(const Scenario& scenario, const Places& places, EndpointI
 // What both sides must have alike, in words.
 Config config_of(const Scenario& scenario, ComputeKind compute, const LiveOptions& options);
 
-// This thread, and those that it starts, to these processors; all when there are none.
+// This thread, and those that it starts, to these processors, all when there are none; it wakes
+// soon when something is ready.
 std::vector<int> usable_processor_list();
 void pin_to(const std::vector<int>& processors);
 

@@ -20,8 +20,7 @@ constexpr int kNotSent = 512 << 10U;
 // keeps its window full, which stands in the queues of the path in front of whatever comes later:
 // the speculative lane is paced to just below the line, so that nothing of it stands there, and on
 // slow lines the proactive one to the line.
-constexpr double kProactiveAhead = 0.0005;
-constexpr double kSpeculativeAhead = 0.0005;
+constexpr double kAhead = 0.0005;
 constexpr int kLeastNotSent = 8 << 10U;
 // What stands in the path's queues all the same is drained by so much with each urgent write.
 constexpr std::int64_t kDrained = 16 << 10;
@@ -50,15 +49,13 @@ TcpConnection::~TcpConnection() { close(); }
 
 void TcpConnection::set_line(Bandwidth payload) {
   line_ = payload;
+  const int not_sent = std::clamp(static_cast<int>(std::min(payload.bytes_per_sec() * kAhead, 1e9)),
+                                  kLeastNotSent, kNotSent);
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const auto lane = static_cast<Lane>(i / options_.queues);
     if (lane != Lane::proactive && lane != Lane::speculative) continue;
     const bool background = lane == Lane::speculative;
     const int fd = streams_[i].stream->fd();
-    const double ahead =
-        payload.bytes_per_sec() * (background ? kSpeculativeAhead : kProactiveAhead);
-    const int not_sent =
-        std::clamp(static_cast<int>(std::min(ahead, 1e9)), kLeastNotSent, kNotSent);
     ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &not_sent, sizeof not_sent);
     if (!background && payload > kSlow) continue;
     const double share = background ? kSpeculativeShare : kProactiveShare;

@@ -20,6 +20,7 @@
 
 #include "calibrate/live/loop/wall_loop.h"
 #include "calibrate/live/memory/pool.h"
+#include "calibrate/live/wire/message.h"
 #include "sim/port/transport.h"
 
 namespace kvlane::live {
@@ -85,6 +86,13 @@ struct ConnectionMemory {
   RegionTable* local = nullptr;           // bounds and ownership of everything that comes in
   const RemoteRegions* remote = nullptr;  // where the peer's regions lie, and their epochs
   EndpointId peer{};                      // whose regions of `local` it may use
+
+  // As RegionTable::find; null, too, in a region that is another peer's.
+  std::byte* place(const EpochFragment& piece) const {
+    const Fragment& f = piece.fragment;
+    return local->open_to(f.region, peer) ? local->find(f.region, piece.epoch, f.offset, f.length)
+                                          : nullptr;
+  }
 };
 
 struct ConnectionOptions {

@@ -108,19 +108,22 @@ std::string FramedConnection::check_body(const FrameHead& head, std::span<const 
     return fmt::format("sent fragments that do not add up to {} bytes", head.payload);
   }
   for (const EpochFragment& p : pieces) {
-    const Fragment& f = p.fragment;
-    if (!memory_.local->open_to(f.region, memory_.peer)) {
-      return fmt::format("wrote to region {}, which is another's", f.region.value());
-    }
-    if (memory_.local->find(f.region, p.epoch, f.offset, f.length) != nullptr) continue;
-    if (!memory_.local->is_exposed(f.region, p.epoch)) {
-      pieces.clear();  // of a region that was withdrawn meanwhile: late, not wrong
-      return {};
-    }
-    return fmt::format("wrote {} bytes at {} of region {}, which has less", f.length, f.offset,
-                       f.region.value());
+    if (memory_.place(p) != nullptr) continue;
+    std::string problem = outside(p, "wrote");
+    if (problem.empty()) pieces.clear();  // late, not wrong
+    return problem;
   }
   return {};
+}
+
+// What is wrong with a piece that has no place here; empty where its region was withdrawn
+// meanwhile.
+std::string FramedConnection::outside(const EpochFragment& piece, const char* did) const {
+  const Fragment& f = piece.fragment;
+  const bool theirs = memory_.local->open_to(f.region, memory_.peer);
+  if (theirs && !memory_.local->is_exposed(f.region, piece.epoch)) return {};
+  return fmt::format("{} {} bytes at {} of region {}, which {}", did, f.length, f.offset,
+                     f.region.value(), theirs ? "has less" : "is another's");
 }
 
 void FramedConnection::acknowledge(std::size_t stream, std::uint64_t id, TransferStatus status) {
@@ -164,15 +167,8 @@ std::string FramedConnection::accept_read(std::size_t stream, const FrameHead& h
     return fmt::format("asked for fragments that do not add up to {} bytes", bytes);
   }
   for (const EpochFragment& p : pieces) {
-    const Fragment& f = p.fragment;
-    if (!memory_.local->open_to(f.region, memory_.peer)) {
-      return fmt::format("read region {}, which is another's", f.region.value());
-    }
-    if (memory_.local->find(f.region, p.epoch, f.offset, f.length) != nullptr) continue;
-    if (memory_.local->is_exposed(f.region, p.epoch)) {
-      return fmt::format("read {} bytes at {} of region {}, which has less", f.length, f.offset,
-                         f.region.value());
-    }
+    if (memory_.place(p) != nullptr) continue;
+    if (std::string problem = outside(p, "read"); !problem.empty()) return problem;
     acknowledge(stream, head.id, TransferStatus::failed);
     return {};
   }

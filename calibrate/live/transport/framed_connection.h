@@ -74,6 +74,7 @@ class FramedConnection : public Connection {
                           std::span<const std::byte> body);
   std::string accept_reply(const FrameHead& head, bool dropped);
   std::string accept_acks(std::span<const std::byte> body);
+  std::string outside(const EpochFragment& piece, const char* did) const;
   void acknowledge(std::size_t stream, std::uint64_t id, TransferStatus status);
 
   std::vector<std::vector<Ack>> acks_;  // by stream

@@ -14,6 +14,9 @@
 
 namespace kvlane::live {
 
+// No time that a peer tells lies further from its loop's start: 26 days, and sums of two hold.
+inline constexpr std::int64_t kMostPs = std::int64_t{1} << 61U;
+
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "both ends are little-endian");
 
 class Writer {

@@ -7,8 +7,7 @@
 namespace kvlane::live {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x314c564bU;             // "KVL1"
-constexpr std::int64_t kMostPs = std::int64_t{1} << 61U;  // 26 days
+constexpr std::uint32_t kMagic = 0x314c564bU;  // "KVL1"
 constexpr std::size_t kChecksumAt = kHeadBytes - 4;
 
 }  // namespace
