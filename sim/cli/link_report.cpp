@@ -255,7 +255,7 @@ std::string link_nic_file(const LinkReport& report, const live::LinkConstants& c
   put("rate", line ? "the line as stated" : "writes of 1 MiB, 4 in flight");
   put("efficiency", line ? "writes of 1 MiB, 4 in flight, of the line" : "the rate is payload");
   put("message_rate", "one more piece of 512 B in a write");
-  put("latency", "half a round trip of 64 B");
+  put("latency", "half a round trip of 64 B after a rest of 2 ms");
   put("per_message", "one more piece of 512 B in a write");
   put("per_doorbell", "one more write of 64 B, 64 in flight");
   put("cpu_a_byte_sent", "what writes of 1 MiB take from a computation on their processors");

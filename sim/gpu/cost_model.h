@@ -51,6 +51,10 @@ class CostModel {
 
   // Throws std::logic_error for shapes that no model has (negative sizes, unknown layer).
   Duration duration(const Work& work) const;
+  // Likewise without what was measured of this piece of work as a whole: what policies are told,
+  // here and in a live run, whose roles have not measured it.
+  Duration expected(const Work& work) const;
+  bool times_whole_work() const { return table_ != nullptr && table_->times_whole_work(); }
   const GpuSpec& gpu() const { return gpu_; }
   const ModelSpec& model() const { return model_; }
   int tp() const { return tp_; }

@@ -34,6 +34,7 @@ class KernelTable {
   virtual std::optional<double> factor(const KernelShape& shape) const = 0;
   // Likewise of a whole piece of work, where it was measured as one.
   virtual std::optional<double> work_factor(const Work&) const { return {}; }
+  virtual bool times_whole_work() const { return false; }
 };
 
 }  // namespace kvlane

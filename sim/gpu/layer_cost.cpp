@@ -354,13 +354,17 @@ double CostModel::seconds(const Work& work) const {
   return 0;
 }
 
-Duration CostModel::duration(const Work& work) const {
+Duration CostModel::expected(const Work& work) const {
   KVLANE_CHECK(work.batch >= 0 && work.new_tokens >= 0 && work.context_tokens >= 0 &&
                    work.attended_rows >= 0 && work.elements >= 0 && work.bytes.count() >= 0,
                "work of a negative size");
-  const double alone = seconds(work);
+  return seconds_to_duration(seconds(work));
+}
+
+Duration CostModel::duration(const Work& work) const {
+  const Duration alone = expected(work);
   const std::optional<double> factor = table_ == nullptr ? std::nullopt : table_->work_factor(work);
-  return seconds_to_duration(factor ? alone * *factor : alone);
+  return factor ? seconds_to_duration(to_seconds(alone) * *factor) : alone;
 }
 
 }  // namespace kvlane

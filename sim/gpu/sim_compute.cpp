@@ -180,7 +180,7 @@ void SimCompute::copy(const CopySpec& copy, Callback completion) {
 
 Duration SimCompute::estimate(GpuId id, const Work& work) const {
   Gpu& gpu = state_->at(id);
-  return state_->duration(gpu, work);
+  return gpu.model->times_whole_work() ? gpu.model->expected(work) : state_->duration(gpu, work);
 }
 
 void SimCompute::hold_up(GpuId id, Duration taken) {

@@ -184,14 +184,15 @@ TEST_CASE("where a link was measured") {
 TEST_CASE("constants as a NIC") {
   LinkConstants c;
   c.rate_GBps = 1;
-  c.latency_us = 20;
+  c.round_trip_us = 40;
+  c.rest_round_trip_us = 100;
   c.fragment_us = 0.5;
   c.operation_us = 40;
   NicSpec nic;
   fill_nic(c, Bandwidth::gbit_per_sec(10), nic);
   CHECK(nic.efficiency == doctest::Approx(0.8));
   CHECK(nic.message_rate == doctest::Approx(2e6));
-  CHECK(nic.latency == std::chrono::microseconds(20));
+  CHECK(nic.latency == std::chrono::microseconds(50));
   CHECK(nic.per_message == std::chrono::nanoseconds(500));
   CHECK(nic.per_doorbell == std::chrono::microseconds(10));
   // Fetches that take as long under a push have priority; those that take twice as long share.

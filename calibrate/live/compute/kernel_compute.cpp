@@ -46,7 +46,7 @@ const CostModel& KernelCompute::model(GpuId gpu) const {
 }
 
 Duration KernelCompute::estimate(GpuId gpu, const Work& work) const {
-  return model(gpu).duration(work);
+  return model(gpu).expected(work);
 }
 
 void KernelCompute::send(GpuId gpu, Place place, std::unique_ptr<Job> job) {

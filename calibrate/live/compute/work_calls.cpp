@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "calibrate/live/compute/work_kernels.h"
 #include "calibrate/measure/kernel_calls.h"
 #include "sim/base/check.h"
 
@@ -39,23 +38,19 @@ WorkCalls::WorkCalls(const CostModel& model, calibrate::Backend& backend, std::s
                                                 std::max(1.0, static_cast<double>(layers.size()))));
 }
 
-WorkCalls::Key WorkCalls::key_of(const Work& work) const {
+WorkCalls::Key WorkCalls::key_of(const Work& work, const std::vector<KernelStep>& steps) const {
   const bool layered = work.layer.is_valid() && work.layer.index() < like_.size() &&
                        work.kind != WorkKind::prefill_head && work.kind != WorkKind::decode_head;
-  const std::size_t layer = layered ? like_[work.layer.index()] : 0;
-  const std::size_t copy = layered && reads_once(work.kind) ? work.layer.index() % copies_ : 0;
-  return {work.kind,
-          layer,
-          copy,
-          work.batch,
-          work.new_tokens,
-          work.context_tokens,
-          work.attended_rows,
-          work.elements,
-          work.kv_bits,
-          work.partition,
-          work.selector_bytes,
-          work.hashed};
+  Key key{work.kind, 0, {}, {}};
+  if (layered && reads_once(work.kind)) key.copy = work.layer.index() % copies_;
+  if (work.kind == WorkKind::select) {
+    key.selection = {layered ? static_cast<std::int64_t>(like_[work.layer.index()]) : 0, work.batch,
+                     work.context_tokens, work.selector_bytes, work.hashed ? 1 : 0};
+  }
+  for (const KernelStep& step : steps) {
+    key.kernels.emplace_back(step.shape.kernel, step.shape.shape, step.shape.dtype, step.times);
+  }
+  return key;
 }
 
 // The values are read only: where they end, the next call reads them from the start.
@@ -69,7 +64,7 @@ auto WorkCalls::with_values(Make make) {
   }
 }
 
-WorkCall WorkCalls::make(const Work& work) {
+WorkCall WorkCalls::make(const Work& work, const std::vector<KernelStep>& steps) {
   WorkCall made;
   if (work.kind == WorkKind::select) {
     if (work.batch == 0) return made;
@@ -79,7 +74,7 @@ WorkCall WorkCalls::make(const Work& work) {
     made.selection = chain.output;
     return made;
   }
-  for (const KernelStep& step : kernels_of(work, model_, gemm_dtype_)) {
+  for (const KernelStep& step : steps) {
     for (std::int64_t i = 0; i < step.times; ++i) {
       Call call = with_values([&] { return calibrate::kernel_call(step.shape, backend_); });
       if (!call) {
@@ -94,11 +89,12 @@ WorkCall WorkCalls::make(const Work& work) {
 }
 
 std::shared_ptr<const WorkCall> WorkCalls::of(const Work& work) {
-  const Key key = key_of(work);
+  const std::vector<KernelStep> steps = kernels_of(work, model_, gemm_dtype_);
+  Key key = key_of(work, steps);
   const auto known = kept_.find(key);
   if (known != kept_.end()) return known->second;
-  auto made = std::make_shared<const WorkCall>(make(work));
-  kept_.emplace(key, made);
+  auto made = std::make_shared<const WorkCall>(make(work, steps));
+  kept_.emplace(std::move(key), made);
   return made;
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "calibrate/live/compute/selection_chain.h"
+#include "calibrate/live/compute/work_kernels.h"
 #include "calibrate/measure/backend.h"
 #include "sim/gpu/cost_model.h"
 
@@ -40,11 +41,18 @@ class WorkCalls {
   std::size_t kept() const { return kept_.size(); }
 
  private:
-  using Key =
-      std::tuple<WorkKind, std::size_t, std::size_t, std::int64_t, std::int64_t, std::int64_t,
-                 std::int64_t, std::int64_t, std::int32_t, std::int32_t, std::int32_t, bool>;
-  Key key_of(const Work& work) const;
-  WorkCall make(const Work& work);
+  // Work that is alike to its kernels has the same calls. A selection is a chain of its own.
+  struct Key {
+    WorkKind kind;
+    std::size_t copy = 0;  // of the weights, or of the KV
+    // Kernel, shape, type, times.
+    std::vector<std::tuple<std::string, std::vector<std::int64_t>, std::string, std::int64_t>>
+        kernels;
+    std::vector<std::int64_t> selection;
+    auto operator<=>(const Key&) const = default;
+  };
+  Key key_of(const Work& work, const std::vector<KernelStep>& steps) const;
+  WorkCall make(const Work& work, const std::vector<KernelStep>& steps);
   template <class Make>
   auto with_values(Make make);
 

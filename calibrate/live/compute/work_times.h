@@ -31,6 +31,7 @@ class WorkList final : public KernelTable {
   explicit WorkList(const ModelSpec& model) : classes_(model) {}
   std::optional<double> factor(const KernelShape&) const override { return {}; }
   std::optional<double> work_factor(const Work& work) const override;
+  bool times_whole_work() const override { return true; }
   // Of each class the smallest, the middle and the largest piece.
   std::vector<Work> chosen() const;
 
@@ -48,6 +49,7 @@ class WorkTimes final : public KernelTable {
   void add(const Work& work, double factor);
   std::optional<double> factor(const KernelShape&) const override { return {}; }
   std::optional<double> work_factor(const Work& work) const override;
+  bool times_whole_work() const override { return true; }
 
  private:
   WorkClasses classes_;

@@ -19,10 +19,17 @@ inline constexpr RegionId kLinkRegion{0};
 inline constexpr EndpointId kActiveEnd{0}, kPassiveEnd{1};
 inline constexpr std::int64_t kBackgroundPush = 1 << 20;  // bytes of a background write
 
-// Body of a `start` frame: the command and a number (bytes in flight; none; bits a second; 1 or
-// 0). The answer, `run_done`: the peer's CPU seconds, what its neighbour has done, its loop's zero
+// Body of a `start` frame: the command and a number (bytes in flight, on the speculative or the
+// proactive lane; none; bits a second; 1 or 0). The answer, `run_done`: the peer's CPU seconds, what its neighbour has done, its loop's zero
 // by its clock, its host.
-enum class LinkCommand : std::uint8_t { background, usage, line, neighbour, last = neighbour };
+enum class LinkCommand : std::uint8_t {
+  background,
+  push,
+  usage,
+  line,
+  neighbour,
+  last = neighbour
+};
 
 // Names of the options in the config of the handshake.
 inline constexpr const char* kWorkingSetKey = "--working-set (bytes)";

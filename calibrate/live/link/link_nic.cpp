@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kPiece = 512;  // bytes of a row of an 8B model
 constexpr std::int64_t kLeastFetch = 64 << 10, kPush = 16 << 20;
+constexpr double kRest = 2e-3;  // between two operations of which the second finds both ends asleep
 constexpr double kMostCpu = 1e-6;       // what a NIC file may say
 constexpr double kLeastPieceUs = 0.02;  // pieces that cost nothing: 50 million a second
 
@@ -31,9 +32,12 @@ LinkConstants measure_constants(LinkProbe& probe) {
   small.lane = Lane::on_demand;
   small.seconds = 0.4;
   small.least_count = 200;
-  const LinkSample alone = probe.measure(small);
-  c.round_trip_us = alone.latency.p50;
-  c.latency_us = c.round_trip_us / 2;  // clocks of two hosts may be further apart than this
+  c.round_trip_us = probe.measure(small).latency.p50;
+  small.rest_seconds = kRest;
+  small.least_count = 100;
+  c.rest_round_trip_us = probe.measure(small).latency.p50;
+  small.rest_seconds = 0;
+  small.least_count = 200;
   small.depth = 64;
   const LinkSample many = probe.measure(small);
   c.operation_us = many.operations_per_s > 0 ? 1e6 / many.operations_per_s : 0;
@@ -61,7 +65,7 @@ LinkConstants measure_constants(LinkProbe& probe) {
   fetch.seconds = 0.4;
   probe.set_line(Bandwidth::gbyte_per_sec(c.rate_GBps));
   c.fetch_us = probe.measure(fetch).latency.p50;
-  probe.background(kPush);
+  probe.background(kPush, Lane::proactive);
   c.fetch_under_push_us = probe.measure(fetch).latency.p50;
   probe.background(0);
   c.cpu = probe.cpu_cost(bulk);
@@ -74,9 +78,9 @@ void fill_nic(const LinkConstants& c, std::optional<Bandwidth> line, NicSpec& ni
   nic.efficiency = std::min(1.0, measured.bytes_per_sec() / nic.rate.bytes_per_sec());
   // One work request a piece; what pieces cost on the CPU holds the poster up.
   nic.message_rate = 1e6 / std::max(kLeastPieceUs, c.fragment_us);
-  nic.latency = in_ns(std::max(1.0, c.latency_us * 1e3));
+  nic.latency = in_ns(std::max(1.0, c.latency_us() * 1e3));
   nic.per_message = in_ns(c.fragment_us * 1e3);
-  nic.per_doorbell = in_ns(std::min(c.operation_us, c.latency_us / 2) * 1e3);
+  nic.per_doorbell = in_ns(std::min(c.operation_us, c.round_trip_us / 4) * 1e3);
   nic.lane_priority = c.lane_priority();
   nic.cpu_a_byte_sent = seconds_to_duration(std::min(c.cpu.sent, kMostCpu));
   nic.cpu_a_byte_received = seconds_to_duration(std::min(c.cpu.received, kMostCpu));

@@ -13,15 +13,19 @@ namespace kvlane::live {
 
 struct LinkConstants {
   double rate_GBps = 0;      // payload, 1 MiB writes, four in flight
-  double latency_us = 0;     // one way, 64 B: half of the round trip
-  double round_trip_us = 0;  // post to completion, 64 B
+  double round_trip_us = 0;  // post to completion, 64 B, one after the other
+  // The same with 2 ms of rest before each: roles sleep between a layer's messages, and a message
+  // that wakes its reader takes several times as long.
+  double rest_round_trip_us = 0;
   double fragment_us = 0;    // what one more piece of 512 B adds to a write beside its bytes
   double operation_us = 0;   // what one more write of 64 B adds, many in flight
   // Reads on the on-demand lane of what the line carries in 20 ms (64 KiB to 16 MiB), median.
   std::int64_t fetch_bytes = 0;
-  double fetch_us = 0, fetch_under_push_us = 0;  // alone; with 16 MiB of the speculative lane
+  double fetch_us = 0, fetch_under_push_us = 0;  // alone; with 16 MiB of the proactive lane
   LinkProbe::CpuCost cpu;                        // of writes of 1 MiB, seconds a byte
 
+  // One way; clocks of two hosts may be further apart than this.
+  double latency_us() const { return rest_round_trip_us / 2; }
   // Fetches that shared the line with the push would take twice as long.
   bool lane_priority() const { return fetch_under_push_us < 1.5 * fetch_us; }
 };

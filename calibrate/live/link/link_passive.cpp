@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kMostQueues = 64;
 
-// Writes of this end on the speculative lane, while it was told to.
+// Writes of this end on a lane below that of fetches, while it was told to.
 struct Pusher {
   explicit Pusher(LinkEnd& e) : end(e), scatter(e.link.working_set, kBackgroundPush) {}
 
@@ -25,7 +25,7 @@ struct Pusher {
       const Fragment piece{kLinkRegion, scatter.next(), kBackgroundPush};
       TransferSpec spec;
       spec.op = TransferOp::write;
-      spec.lane = Lane::speculative;
+      spec.lane = lane;
       spec.poster = kPassiveEnd;
       spec.peer = kActiveEnd;
       spec.bytes = Bytes(kBackgroundPush);
@@ -45,6 +45,7 @@ struct Pusher {
 
   LinkEnd& end;
   Scatter scatter;
+  Lane lane = Lane::speculative;
   std::int64_t limit = 0, in_flight = 0;  // bytes
   std::function<void()> when_idle;
 };
@@ -138,9 +139,10 @@ class Answering {
     Reader in(body);
     const LinkCommand command = in.get_enum(LinkCommand::last);
     const auto value = in.get<std::int64_t>();
-    const bool sized = command == LinkCommand::background ? value <= end_.link.working_set
-                       : command == LinkCommand::line     ? value > 0
-                                                          : true;
+    const bool pushes = command == LinkCommand::background || command == LinkCommand::push;
+    const bool sized = pushes                         ? value <= end_.link.working_set
+                       : command == LinkCommand::line ? value > 0
+                                                      : true;
     if (!in.done() || value < 0 || !sized) {
       return end_.fail(session_.peer() + " sent a command that is none");
     }
@@ -151,7 +153,8 @@ class Answering {
     if (command == LinkCommand::line) {
       end_.transport.set_line(kActiveEnd, Bandwidth::bits_per_sec(value));
     }
-    if (command == LinkCommand::background) {
+    if (pushes) {
+      pusher_.lane = command == LinkCommand::push ? Lane::proactive : Lane::speculative;
       pusher_.limit = value;
       pusher_.fill();
       // Told to stop, it answers when its last write has ended.

@@ -224,7 +224,10 @@ struct Meter final : TraceSink {
     const bool enough = (now >= until && counted >= load.least_count) ||
                         (now >= patience && counted >= std::min<std::int64_t>(3, load.least_count));
     if (!enough && errors < kMostErrors) {
-      post();
+      if (load.rest_seconds == 0) return post();
+      end.loop.schedule_after(
+          seconds_to_duration(load.rest_seconds),
+          {[](void* self, std::uint64_t) { static_cast<Meter*>(self)->post(); }, this, 0});
     } else if (done == posted) {
       over = true;
       end.loop.stop();
@@ -299,8 +302,9 @@ LinkSample LinkProbe::measure(const LinkLoad& load) {
   return sample;
 }
 
-void LinkProbe::background(std::int64_t bytes_in_flight) {
-  state_->command(LinkCommand::background, bytes_in_flight);
+void LinkProbe::background(std::int64_t bytes_in_flight, Lane lane) {
+  state_->command(lane == Lane::proactive ? LinkCommand::push : LinkCommand::background,
+                  bytes_in_flight);
 }
 
 LinkProbe::CpuCost LinkProbe::cpu_cost(const LinkLoad& load) {

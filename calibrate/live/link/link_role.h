@@ -36,6 +36,7 @@ struct LinkLoad {
   int lanes = 1;  // above 1: on_demand, proactive and speculative in turn
   double seconds = 0.5;
   double warm_up_seconds = 0.1;
+  double rest_seconds = 0;  // from a completion to the next post: both ends fall asleep
   std::int64_t least_count = 20;
 };
 
@@ -73,9 +74,9 @@ class LinkProbe {
   ~LinkProbe();
 
   LinkSample measure(const LinkLoad& load);
-  // Tells the peer to push 1 MiB pieces on the speculative lane from now on, with at most this many
-  // bytes in flight; 0: to stop.
-  void background(std::int64_t bytes_in_flight);
+  // Tells the peer to push 1 MiB pieces on the speculative or the proactive lane from now on, with
+  // at most this many bytes in flight; 0: to stop.
+  void background(std::int64_t bytes_in_flight, Lane lane = Lane::speculative);
   // What the line carries, at both ends, as a run's roles know it from the scenario.
   void set_line(Bandwidth payload);
   struct CpuCost {

@@ -18,14 +18,17 @@ namespace {
 constexpr int kNotSent = 512 << 10U;
 // On a line that is known: as many seconds of it, of a lane that urgent ones may want to pass. TCP
 // keeps its window full, which stands in the queues of the path in front of whatever comes later:
-// the speculative lane is paced to just below the line, so that nothing of it stands there, and on
-// slow lines the proactive one to the line.
+// the speculative lane is paced to just below the line, so that nothing of it stands there, and the
+// proactive one to the line: on slow lines always, on others while fetches come, as what pacing
+// costs them (6 % at 10 Gbit/s) is lost where there is nothing to be passed.
 constexpr double kAhead = 0.0005;
 constexpr int kLeastNotSent = 8 << 10U;
 // What stands in the path's queues all the same is drained by so much with each urgent write.
 constexpr std::int64_t kDrained = 16 << 10;
 constexpr double kProactiveShare = 0.985, kSpeculativeShare = 0.95;
-constexpr Bandwidth kSlow = Bandwidth::gbit_per_sec(2);  // a window of 256 KiB is a millisecond
+constexpr double kUnpaced = 1e18;
+constexpr Bandwidth kSlow = Bandwidth::bits_per_sec(200000000);  // a window of 256 KiB is a millisecond
+constexpr Duration kFetching = std::chrono::milliseconds(100);  // since the last
 constexpr Duration kLeastWait = std::chrono::microseconds(20);
 constexpr Duration kLongestWait = std::chrono::milliseconds(5);
 constexpr std::size_t kTurn = std::size_t{1} << 20U;  // bytes of a stream a turn, each way
@@ -54,14 +57,23 @@ void TcpConnection::set_line(Bandwidth payload) {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const auto lane = static_cast<Lane>(i / options_.queues);
     if (lane != Lane::proactive && lane != Lane::speculative) continue;
-    const bool background = lane == Lane::speculative;
     const int fd = streams_[i].stream->fd();
     ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &not_sent, sizeof not_sent);
-    if (!background && payload > kSlow) continue;
-    const double share = background ? kSpeculativeShare : kProactiveShare;
-    const auto pace = static_cast<unsigned long>(payload.bytes_per_sec() * share);
-    ::setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, sizeof pace);
   }
+  pace(Lane::speculative, payload.bytes_per_sec() * kSpeculativeShare);
+  pace_proactive(payload <= kSlow);
+}
+
+void TcpConnection::pace(Lane lane, double bytes_per_s) {
+  const auto rate = static_cast<unsigned long>(bytes_per_s);
+  for (std::size_t i = index(lane) * options_.queues; i < (index(lane) + 1) * options_.queues; ++i) {
+    ::setsockopt(streams_[i].stream->fd(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+  }
+}
+
+void TcpConnection::pace_proactive(bool paced) {
+  if (std::exchange(proactive_paced_, paced) == paced) return;
+  pace(Lane::proactive, paced ? line_.bytes_per_sec() * kProactiveShare : kUnpaced);
 }
 
 void TcpConnection::close() {
@@ -140,6 +152,12 @@ void TcpConnection::charge_line(std::int64_t bytes) {
   urgent_until_ = later(urgent_until_, line_time(bytes + std::min(bytes / 2, kDrained)));
 }
 
+// A fetch has gone out: others follow it, one a layer.
+void TcpConnection::note_fetch() {
+  last_fetch_ = loop_.clock();
+  pace_proactive(true);
+}
+
 // Until the line has carried what higher lanes than this one have unsent in the kernel; none:
 // nothing worth waiting for.
 Duration TcpConnection::urgent_in_kernel(Lane lane) const {
@@ -186,11 +204,16 @@ void TcpConnection::pump() {
         continue;
       }
     }
+    if (lane == Lane::proactive && proactive_paced_ && line_ > kSlow &&
+        loop_.clock() - last_fetch_ > kFetching) {
+      pace_proactive(false);
+    }
     std::size_t written = 0;
     const std::string problem = entry.stream->write(kTurn, written);
     counters_.bytes_out += written;
     if (line_ > Bandwidth{} && lane <= Lane::on_demand && written > 0) {
       charge_line(static_cast<std::int64_t>(written));
+      if (lane == Lane::on_demand) note_fetch();
     }
     if (!problem.empty()) return drop(problem);
     if (!entry.stream->pending()) {

@@ -49,6 +49,9 @@ class TcpConnection final : public FramedConnection, public Pollable, public Str
   std::int64_t unsent(std::size_t begin, std::size_t end) const;
   Duration line_time(std::int64_t bytes) const;
   void charge_line(std::int64_t bytes);
+  void note_fetch();
+  void pace(Lane lane, double bytes_per_s);
+  void pace_proactive(bool paced);
   void pump();
   void drop(const std::string& reason);
   void watch_writable(Entry& entry, bool wanted);
@@ -58,6 +61,8 @@ class TcpConnection final : public FramedConnection, public Pollable, public Str
   TimerId pump_timer_, resume_timer_;
   Bandwidth line_{};
   TimePoint urgent_until_{};  // until then the line is busy with what urgent lanes have written
+  TimePoint last_fetch_{};
+  bool proactive_paced_ = false;
 };
 
 }  // namespace kvlane::live::tcp
