@@ -70,7 +70,8 @@ class Compute {
 
   virtual void post(GpuId gpu, Stream stream, const Work& work, Callback completion) = 0;
   virtual void copy(const CopySpec& copy, Callback completion) = 0;
-  // What the cost model expects the work to take alone (CostModel::expected); policies plan with it.
+  // What the cost model expects the work to take alone (CostModel::expected); policies plan with
+  // it.
   virtual Duration estimate(GpuId gpu, const Work& work) const = 0;
 };
 

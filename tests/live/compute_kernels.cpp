@@ -220,6 +220,29 @@ TEST_CASE("calls of every kind of work write finite numbers and indices in range
   CHECK(backend.wrong == 0);
 }
 
+TEST_CASE("work of the same kernels has one call, whatever its numbers are") {
+  const CostModel cost(plain_cpu(), shipped_model("smollm2-135m"), 1, false);
+  const calibrate::HostMemory values(std::size_t{64} << 20U), results(std::size_t{64} << 20U);
+  calibrate::Operands operands(values.arena(), results.arena(), std::memcpy);
+  kernels::Cpu cpu(1);
+  calibrate::CpuBackend backend(operands, cpu);
+  WorkCalls calls(cost, backend, "fp32");
+  Work work = work_of(WorkKind::decode_attention);
+  const std::int64_t rows = work.attended_rows;
+  const auto exact = calls.of(work);
+  work.attended_rows = 2 * rows;
+  CHECK(calls.of(work) != exact);
+  // HACK's kernel goes by partitions, which a token more does not change.
+  work.kv_bits = 2;
+  work.partition = 64;
+  const auto packed = calls.of(work);
+  CHECK(packed != exact);
+  work.attended_rows += work.batch * cost.model().layers[0].kv_heads;
+  CHECK(calls.of(work) == packed);
+  work.attended_rows *= 2;
+  CHECK(calls.of(work) != packed);
+}
+
 TEST_CASE("without room calls are refused, and made anew once the others are forgotten") {
   const CostModel cost(plain_cpu(), shipped_model("smollm2-135m"), 1, false);
   const calibrate::HostMemory values(std::size_t{16} << 20U), results(std::size_t{6} << 20U);

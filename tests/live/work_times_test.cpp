@@ -6,6 +6,9 @@
 
 #include <cmath>
 
+#include "sim/des/virtual_loop.h"
+#include "sim/gpu/sim_compute.h"
+#include "sim/net/fluid_network.h"
 #include "tests/unit/gpu_support.h"
 
 namespace kvlane::live {
@@ -56,6 +59,14 @@ TEST_CASE("a cost model takes the measured time of a whole piece, and a list hea
   const CostModel measured(round_gpu(), round_model(), 1, false, &times);
   CHECK(to_seconds(measured.duration(work)) ==
         doctest::Approx(3 * to_seconds(formula.duration(work))));
+  // What policies plan with is what the roles of a live run would tell them, who have no table.
+  CHECK(measured.expected(work) == formula.duration(work));
+  VirtualLoop loop;
+  FluidNetwork network(loop);
+  SimCompute compute(loop, network, nullptr);
+  const LinkId link = network.add_link("pcie", Bandwidth::gbyte_per_sec(1), true);
+  const GpuId gpu = compute.add_gpu(measured, link, link, link);
+  CHECK(compute.estimate(gpu, work) == formula.duration(work));
   const WorkList list(round_model());
   const CostModel asked(round_gpu(), round_model(), 1, false, &list);
   for (const std::int64_t tokens : {10, 20, 30, 40, 50}) {

@@ -20,8 +20,8 @@ inline constexpr EndpointId kActiveEnd{0}, kPassiveEnd{1};
 inline constexpr std::int64_t kBackgroundPush = 1 << 20;  // bytes of a background write
 
 // Body of a `start` frame: the command and a number (bytes in flight, on the speculative or the
-// proactive lane; none; bits a second; 1 or 0). The answer, `run_done`: the peer's CPU seconds, what its neighbour has done, its loop's zero
-// by its clock, its host.
+// proactive lane; none; bits a second; 1 or 0). The answer, `run_done`: the peer's CPU seconds,
+// what its neighbour has done, its loop's zero by its clock, its host.
 enum class LinkCommand : std::uint8_t {
   background,
   push,

@@ -17,8 +17,8 @@ struct LinkConstants {
   // The same with 2 ms of rest before each: roles sleep between a layer's messages, and a message
   // that wakes its reader takes several times as long.
   double rest_round_trip_us = 0;
-  double fragment_us = 0;    // what one more piece of 512 B adds to a write beside its bytes
-  double operation_us = 0;   // what one more write of 64 B adds, many in flight
+  double fragment_us = 0;   // what one more piece of 512 B adds to a write beside its bytes
+  double operation_us = 0;  // what one more write of 64 B adds, many in flight
   // Reads on the on-demand lane of what the line carries in 20 ms (64 KiB to 16 MiB), median.
   std::int64_t fetch_bytes = 0;
   double fetch_us = 0, fetch_under_push_us = 0;  // alone; with 16 MiB of the proactive lane

@@ -27,7 +27,7 @@ constexpr int kLeastNotSent = 8 << 10U;
 constexpr std::int64_t kDrained = 16 << 10;
 constexpr double kProactiveShare = 0.985, kSpeculativeShare = 0.95;
 constexpr double kUnpaced = 1e18;
-constexpr Bandwidth kSlow = Bandwidth::bits_per_sec(200000000);  // a window of 256 KiB is a millisecond
+constexpr Bandwidth kSlow = Bandwidth::gbit_per_sec(0.2);       // a window of 256 KiB is 10 ms
 constexpr Duration kFetching = std::chrono::milliseconds(100);  // since the last
 constexpr Duration kLeastWait = std::chrono::microseconds(20);
 constexpr Duration kLongestWait = std::chrono::milliseconds(5);
@@ -66,7 +66,8 @@ void TcpConnection::set_line(Bandwidth payload) {
 
 void TcpConnection::pace(Lane lane, double bytes_per_s) {
   const auto rate = static_cast<unsigned long>(bytes_per_s);
-  for (std::size_t i = index(lane) * options_.queues; i < (index(lane) + 1) * options_.queues; ++i) {
+  for (std::size_t i = index(lane) * options_.queues; i < (index(lane) + 1) * options_.queues;
+       ++i) {
     ::setsockopt(streams_[i].stream->fd(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
   }
 }
