@@ -209,6 +209,7 @@ int run_command(const Args& args, const Context& context) {
   }
   std::optional<LiveRun> live_run;
   if (live) {
+    check_names(scenario, options.only);
     LiveRun::Start start;
     start.peers = peers;
     start.words = child_words(arguments, live_arguments, hardware, set);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <future>
 
 #include "calibrate/live/role/choice.h"
 #include "calibrate/live/role/role.h"
@@ -12,6 +13,7 @@ namespace kvlane::cli {
 namespace {
 
 constexpr Duration kListensWithin = std::chrono::seconds(60);
+constexpr std::chrono::milliseconds kSilentFor(50);  // while an ideal is simulated
 
 // These have no transfer to run for real: an infinite link, and both phases on one GPU.
 bool runs_live(const StrategyOptions& strategy) {
@@ -96,6 +98,12 @@ void LiveRun::take_over(RunOptions& options, std::vector<std::string>& warnings)
   options.execute = [this](const StrategyOptions& strategy, std::uint32_t seed,
                            const TraceFor& trace) {
     return solo_ ? solo_->run(strategy, seed, trace) : decode_->run(strategy, seed, trace);
+  };
+  if (!decode_) return;
+  options.aside = [this](const std::function<void()>& work) {
+    std::future<void> done = std::async(std::launch::async, work);
+    while (done.wait_for(kSilentFor) != std::future_status::ready) decode_->breathe();
+    done.get();
   };
 }
 

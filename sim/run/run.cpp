@@ -60,18 +60,7 @@ class ScenarioRun {
         chosen_.push_back(&s);
       }
     }
-    for (const std::string& name : options_.only) {
-      const bool known = std::any_of(scenario_.strategies.begin(), scenario_.strategies.end(),
-                                     [&](const StrategyOptions& s) { return s.name == name; });
-      if (!known) {
-        std::string names;
-        for (const StrategyOptions& s : scenario_.strategies) {
-          names += (names.empty() ? "" : ", ") + s.name;
-        }
-        throw InputError({"--only", 0, 0}, fmt::format("no strategy '{}'", name),
-                         fmt::format("expected one of {}", names));
-      }
-    }
+    check_names(scenario_, options_.only);
     for (std::int64_t i = 0; i < scenario_.seeds; ++i) {
       workloads_.push_back(
           std::make_unique<Workload>(scenario_, scenario_.seed + static_cast<std::uint64_t>(i)));
@@ -107,11 +96,14 @@ const StrategyRun& ScenarioRun::ideal(std::size_t seed, const StrategyOptions& o
   const auto key = std::make_pair(seed, ideal_key(wanted));
   auto found = ideals_.find(key);
   if (found == ideals_.end()) {
-    LinkSpeed speed;
-    speed.infinite = true;
-    found =
-        ideals_.emplace(key, run_strategy(*simulated_, *workloads_[seed], models_, wanted, speed))
-            .first;
+    const auto simulate = [&] {
+      LinkSpeed speed;
+      speed.infinite = true;
+      found =
+          ideals_.emplace(key, run_strategy(*simulated_, *workloads_[seed], models_, wanted, speed))
+              .first;
+    };
+    options_.aside ? options_.aside(simulate) : simulate();
   }
   return found->second;
 }
@@ -407,6 +399,20 @@ DrawRuns::DrawRuns(const Scenario& scenario, const RunOptions& options)
 DrawRuns::~DrawRuns() = default;
 
 Result DrawRuns::run(std::uint64_t draw) { return state_->run.run(draw); }
+
+void check_names(const Scenario& scenario, const std::vector<std::string>& only) {
+  for (const std::string& name : only) {
+    const bool known = std::any_of(scenario.strategies.begin(), scenario.strategies.end(),
+                                   [&](const StrategyOptions& s) { return s.name == name; });
+    if (known) continue;
+    std::string names;
+    for (const StrategyOptions& s : scenario.strategies) {
+      names += (names.empty() ? "" : ", ") + s.name;
+    }
+    throw InputError({"--only", 0, 0}, fmt::format("no strategy '{}'", name),
+                     fmt::format("expected one of {}", names));
+  }
+}
 
 Result run_scenario(const Scenario& scenario, const RunOptions& options) {
   return ScenarioRun(scenario, options).run();

@@ -12,7 +12,7 @@
 namespace kvlane {
 
 struct RunOptions {
-  std::vector<std::string> only;  // strategies to run, all when empty; unknown ones: InputError
+  std::vector<std::string> only;  // strategies to run, all when empty (check_names)
   bool verdict = true;            // costs some runs at other bandwidths
   // Called after each finished strategy run with (done, of).
   std::function<void(std::size_t, std::size_t)> progress;
@@ -22,7 +22,13 @@ struct RunOptions {
   // Runs a strategy in another world than the simulator's; its ideal is simulated. `seed` counts
   // from the scenario's.
   std::function<StrategyRun(const StrategyOptions&, std::uint32_t seed, const TraceFor&)> execute;
+  // Calls what it is given, which simulates an ideal: a world that may not wait for so long does it
+  // beside something else. Null: called as it is.
+  std::function<void(const std::function<void()>&)> aside;
 };
+
+// InputError where the scenario has no strategy of a name.
+void check_names(const Scenario& scenario, const std::vector<std::string>& only);
 
 Result run_scenario(const Scenario& scenario, const RunOptions& options = {});
 

@@ -38,6 +38,7 @@ class Usage(Case):
                 (("run", LOOPBACK, "--format"), "--format"),
                 (("run", LOOPBACK, "--format", "xml"), "'xml'"),
                 (("run", LOOPBACK, "--only", "nothing"), ("nothing", "smartgen")),
+                (("run", LOOPBACK, "--live", "--compute", "modeled", "--only", "full,hack"), ("'full,hack'", "smartgen")),
                 (("run", LOOPBACK, "--set", "bad"), "no `=`"),
                 (("run", LOOPBACK, "--set", "=3"), "--set"),
                 (("run", LOOPBACK, "--set", "workload.output=3"), "output"),

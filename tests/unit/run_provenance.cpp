@@ -208,6 +208,24 @@ TEST_CASE("provenance: shapes from a table and by formula are counted once each"
   CHECK(run_scenario(s, options).from_table.empty());
 }
 
+TEST_CASE("a world that may not wait simulates ideals aside, with the same result") {
+  Scenario s = measured_scenario();
+  s.strategies.push_back(strategy(PolicyKind::full, "again"));  // one ideal for both
+  s.strategies.push_back(strategy(PolicyKind::hack, "hack"));
+  RunOptions options;
+  options.verdict = false;
+  const Result plain = run_scenario(s, options);
+  int asides = 0;
+  options.aside = [&](const std::function<void()>& work) {
+    ++asides;
+    work();
+  };
+  const Result aside = run_scenario(s, options);
+  CHECK(asides == 2);
+  CHECK(aside.run_hash == plain.run_hash);
+  CHECK(aside.strategies[1].stall_s.mean == plain.strategies[1].stall_s.mean);
+}
+
 TEST_CASE("provenance: a shape from a table has left no domain") {
   Scenario s = measured_scenario();
   set_domain(s, KernelClass::gemm, {{"m", 1000, 1000}});

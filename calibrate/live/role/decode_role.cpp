@@ -137,9 +137,7 @@ DecodeRole::DecodeRole(const Scenario& scenario, const LiveOptions& options,
   }
   state_ = std::make_unique<State>(scenario, options, choose_compute(options));
   State& s = *state_;
-  s.end.breathe = [&s] {
-    for (const auto& peer : s.peers) peer->session->breathe();
-  };
+  s.end.breathe = [this] { breathe(); };
   // All are dialled before any is greeted: whoever is in counts heartbeats, and dialling waits.
   for (std::size_t i = 0; i < peers.size(); ++i) {
     s.peers.push_back(std::make_unique<Peer>());
@@ -245,6 +243,10 @@ StrategyRun DecodeRole::run(const StrategyOptions& strategy, std::uint32_t seed,
   run.utilisation = utilisation_of(
       records, end.places, [&](EndpointId e) { return rates.port(e); }, metrics.last_activity());
   return run;
+}
+
+void DecodeRole::breathe() const {
+  for (const auto& peer : state_->peers) peer->session->breathe();
 }
 
 void DecodeRole::close() {

@@ -30,6 +30,8 @@ class DecodeRole {
   // One strategy and seed. `trace` names GPUs and endpoints and gives the sink that gets every
   // record.
   StrategyRun run(const StrategyOptions& strategy, std::uint32_t seed, const TraceFor& trace);
+  // A sign of life to the peers, for whoever does something else for long.
+  void breathe() const;
   // Goodbye to the peers.
   void close();
 
