@@ -1,8 +1,9 @@
 // Everything that a live run reads from a socket. The first byte picks the reader: 'a' a frame of
 // data, 'b' a message, 'c' fragments, 'd' acks, 'e' a config, 'f' regions, 'g' a start, 'h' a
 // prepare, 'i' trace records, 'j' the first bytes of a socket, 'k' an address, 'l' and 'm' a whole
-// session with a stranger, who connects or listens, 'n' frames on a stream. What a reader accepts
-// it writes the same, where there is one form.
+// session with a stranger, who connects or listens, 'n' frames on a stream, 'o' an RDMA offer, 'p'
+// a slot of an RDMA inbox, 'q' what comes back for it. What a reader accepts it writes the same,
+// where there is one form.
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -17,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "calibrate/live/rdma/offer.h"
+#include "calibrate/live/rdma/record.h"
 #include "calibrate/live/role/options.h"
 #include "calibrate/live/role/records.h"
 #include "calibrate/live/role/run_frames.h"
@@ -240,6 +243,42 @@ void stream(Bytes8 bytes) {
   for (const int fd : theirs) ::close(fd);
 }
 
+void rdma_offer(Bytes8 bytes) {
+  std::string error;
+  const auto read = parse_offer(bytes, error);
+  KVLANE_CHECK(read.has_value() == error.empty(), "an offer and '{}'", error);
+  if (!read) return;
+  KVLANE_CHECK(std::ranges::equal(encode_offer(*read), bytes), "an offer changed");
+  (void)agree(*read, RdmaOffer{});
+}
+
+// As the link reads it: nothing lies outside of the slot, and the pieces are those of the list.
+void rdma_record(Bytes8 bytes) {
+  std::string error;
+  const auto read = parse_record(bytes, error);
+  KVLANE_CHECK(read.has_value() == error.empty(), "a record and '{}'", error);
+  if (!read) return;
+  const auto inside = [&](Bytes8 part) {
+    return part.empty() || (part.data() >= bytes.data() &&
+                            part.data() + part.size() <= bytes.data() + bytes.size());
+  };
+  KVLANE_CHECK(inside(read->message) && inside(read->payload), "a record outside of its slot");
+  std::int64_t sum = 0;
+  for (const EpochFragment& piece : read->pieces) sum += piece.fragment.length;
+  KVLANE_CHECK(read->pieces.empty() || sum == read->header.piece_bytes, "{} of {} bytes", sum,
+               read->header.piece_bytes);
+  OwnedMessage message;
+  (void)decode_message(read->message, message);
+}
+
+void rdma_acks(Bytes8 bytes) {
+  const auto read = parse_acks(bytes);
+  if (!read) return;
+  std::vector<std::byte> again(bytes.size());
+  KVLANE_CHECK(encode_acks(*read, again) == bytes.size() && std::ranges::equal(again, bytes),
+               "{} acks changed", read->size());
+}
+
 void session_of_listener(Bytes8 bytes) { session(bytes, true); }
 void session_of_dialler(Bytes8 bytes) { session(bytes, false); }
 
@@ -257,7 +296,10 @@ constexpr ReadBytes kReaders[] = {data_frame,
                                   address,
                                   session_of_listener,
                                   session_of_dialler,
-                                  stream};
+                                  stream,
+                                  rdma_offer,
+                                  rdma_record,
+                                  rdma_acks};
 
 }  // namespace
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/live/rdma/offer.h"
+#include "calibrate/live/rdma/record.h"
 #include "calibrate/live/role/records.h"
 #include "calibrate/live/role/run_frames.h"
 #include "calibrate/live/session/handshake.h"
@@ -164,6 +166,49 @@ void stream(const Corpus& corpus) {
                  part_of_stream(FrameType::acks, 6, 0, acks));
 }
 
+void rdma(const Corpus& corpus) {
+  RdmaOffer offer;
+  offer.gid[15] = 1;
+  offer.mtu_code = 3;
+  offer.read_depth = 16;
+  offer.receives = 512;
+  offer.queues = 1;
+  offer.pool = {1 << 20U, 1 << 20U, 7};
+  offer.inbox = {1 << 24U, 1 << 16U, 8};
+  for (std::uint32_t i = 0; i < queue_pair_count(1); ++i) offer.queue_pairs.push_back({i + 17, i});
+  corpus.put('o', "rdma_offer", encode_offer(offer));
+  const auto slot = [](RecordHeader header, std::span<const std::byte> message,
+                       std::int64_t payload) {
+    std::vector<std::byte> list, bytes(kRecordHeaderBytes);
+    Writer out(list);
+    encode_fragments(
+        std::vector<EpochFragment>{{{RegionId(0), 0, 100}, 1}, {{RegionId(0), 512, 28}, 1}}, out);
+    header.operation = 9;
+    header.has_message = !message.empty();
+    header.message_bytes = static_cast<std::uint32_t>(message.size());
+    header.list_bytes = static_cast<std::uint32_t>(list.size());
+    header.piece_bytes = 128;
+    encode_record_header(header, bytes);
+    bytes.insert(bytes.end(), message.begin(), message.end());
+    bytes.insert(bytes.end(), list.begin(), list.end());
+    bytes.resize(bytes.size() + static_cast<std::size_t>(payload));
+    return bytes;
+  };
+  OwnedMessage owned;
+  owned.message.request = RequestId(1);
+  const std::vector<std::byte> message = encode_message(owned.message);
+  RecordHeader header;
+  corpus.put('p', "rdma_placed", slot(header, message, 0));
+  header.kind = RecordKind::packed;
+  corpus.put('p', "rdma_packed", slot(header, message, 128));
+  header.kind = RecordKind::read_request;
+  corpus.put('p', "rdma_read", slot(header, {}, 0));
+  std::vector<std::byte> acks(2 * kAckBytes);
+  const std::vector<SlotAck> told = {{4, AckStatus::applied, 1234567}, {5, AckStatus::refused, 0}};
+  encode_acks(told, acks);
+  corpus.put('q', "rdma_acks", acks);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -177,4 +222,5 @@ int main(int argc, char** argv) {
   run_frames(corpus);
   session(corpus);
   stream(corpus);
+  rdma(corpus);
 }

@@ -241,7 +241,7 @@ TEST_CASE("records: read back as written; sizes that do not fit into the slot ar
 }
 
 TEST_CASE("acks: read back as written; nothing else is taken for some") {
-  const std::vector<Ack> acks{{1, AckStatus::applied, 5}, {9, AckStatus::checksum, 1LL << 60}};
+  const std::vector<SlotAck> acks{{1, AckStatus::applied, 5}, {9, AckStatus::checksum, 1LL << 60}};
   std::array<std::byte, 240> bytes{};
   const std::size_t size = encode_acks(acks, bytes);
   CHECK(size == 2 * kAckBytes);
@@ -252,8 +252,8 @@ TEST_CASE("acks: read back as written; nothing else is taken for some") {
   CHECK(!parse_acks({}));
   CHECK(!parse_acks(std::span(bytes).first(17)));
   std::array<std::byte, 240> early{};
-  CHECK(!parse_acks(
-      std::span(early).first(encode_acks(std::vector<Ack>{{1, AckStatus::applied, -1}}, early))));
+  CHECK(!parse_acks(std::span(early).first(
+      encode_acks(std::vector<SlotAck>{{1, AckStatus::applied, -1}}, early))));
   bytes[4] = std::byte{3};
   CHECK(!parse_acks(std::span(bytes).first(size)));
 }

@@ -79,7 +79,7 @@ struct LaneQueue {
   std::deque<std::unique_ptr<Task>> answers;  // to the peer's reads; never wait behind our own
   std::deque<std::unique_ptr<Task>> tasks;
   std::size_t next = 0;       // the first that is not posted whole
-  std::vector<Ack> acks;      // to be sent
+  std::vector<SlotAck> acks;  // to be sent
   bool refusing = false;      // a part of the peer's operation `refused` could not be applied:
   std::uint64_t refused = 0;  // what follows of it is not told either
 };

@@ -20,7 +20,7 @@ void Link::receive_record(LaneQueue& queue, std::uint32_t immediate) {
   std::string why;
   auto record = parse_record({inbox_ + slot, inbox_bytes_ - slot}, why);
   if (!record) return lose("RDMA: the peer sent " + why);
-  Ack ack;
+  SlotAck ack;
   ack.slot = immediate >> 8U;
   switch (record->header.kind) {
     case RecordKind::placed:
@@ -155,7 +155,7 @@ void Link::receive_acks(LaneQueue&, std::span<const std::byte> bytes) {
   const auto acks = parse_acks(bytes);
   if (!acks)
     return lose(fmt::format("RDMA: the peer sent {} bytes that are no acks", bytes.size()));
-  for (const Ack& ack : *acks) {
+  for (const SlotAck& ack : *acks) {
     const auto found = slots_.find(ack.slot);
     if (found == slots_.end()) {
       return lose(fmt::format("RDMA: the peer acknowledges slot {}, which is empty", ack.slot));

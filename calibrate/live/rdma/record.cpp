@@ -76,10 +76,10 @@ std::optional<Record> parse_record(std::span<const std::byte> slot, std::string&
   return record;
 }
 
-std::size_t encode_acks(std::span<const Ack> acks, std::span<std::byte> to) {
+std::size_t encode_acks(std::span<const SlotAck> acks, std::span<std::byte> to) {
   std::vector<std::byte> bytes;
   Writer out(bytes);
-  for (const Ack& ack : acks) {
+  for (const SlotAck& ack : acks) {
     out.put(ack.slot);
     out.put(ack.status);
     out.put(ack.applied_ps);
@@ -89,11 +89,11 @@ std::size_t encode_acks(std::span<const Ack> acks, std::span<std::byte> to) {
   return bytes.size();
 }
 
-std::optional<std::vector<Ack>> parse_acks(std::span<const std::byte> bytes) {
+std::optional<std::vector<SlotAck>> parse_acks(std::span<const std::byte> bytes) {
   if (bytes.empty() || bytes.size() % kAckBytes != 0) return std::nullopt;
   Reader in(bytes);
-  std::vector<Ack> acks(bytes.size() / kAckBytes);
-  for (Ack& ack : acks) {
+  std::vector<SlotAck> acks(bytes.size() / kAckBytes);
+  for (SlotAck& ack : acks) {
     ack.slot = in.get<std::uint32_t>();
     ack.status = in.get_enum(AckStatus::checksum);
     ack.applied_ps = in.get<std::int64_t>();

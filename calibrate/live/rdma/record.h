@@ -55,7 +55,7 @@ constexpr std::uint32_t encode_immediate(std::uint64_t offset, std::uint32_t con
 
 enum class AckStatus : std::uint32_t { applied, refused, checksum };
 
-struct Ack {
+struct SlotAck {
   std::uint32_t slot = 0;  // as in the immediate, without the connection's bits
   AckStatus status = AckStatus::applied;
   std::int64_t applied_ps = 0;  // by the receiver's clock
@@ -64,7 +64,7 @@ struct Ack {
 inline constexpr std::size_t kAckBytes = 16;
 inline constexpr std::size_t kAcksTogether = 15;
 
-std::size_t encode_acks(std::span<const Ack> acks, std::span<std::byte> to);
-std::optional<std::vector<Ack>> parse_acks(std::span<const std::byte> bytes);
+std::size_t encode_acks(std::span<const SlotAck> acks, std::span<std::byte> to);
+std::optional<std::vector<SlotAck>> parse_acks(std::span<const std::byte> bytes);
 
 }  // namespace kvlane::live
