@@ -32,8 +32,8 @@ constexpr char kAbout[] =
     "size, fragments, depth, queues and lanes, and a fetch's latency under background writes. One\n"
     "end listens, the other measures; without either word both ends run on this host.\n\n"
     "usage: kvlane calibrate link [--quick] [-o FILE.samples.jsonl] [--nic FILE.yaml]\n"
-    "       kvlane calibrate link --listen HOST:PORT\n"
-    "       kvlane calibrate link --peer HOST:PORT";
+    "       kvlane calibrate link --listen HOST:PORT [--secret-file FILE]\n"
+    "       kvlane calibrate link --peer HOST:PORT [--secret-file FILE] [...]";
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
 constexpr std::int64_t kLeastWorkingSet = 256 * kMiB;

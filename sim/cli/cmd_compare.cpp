@@ -116,8 +116,8 @@ int compare_command(const Args& args, const Context& context) {
     if (arguments.has(word))
       throw UsageError(fmt::format("compare: --{} without --sim-vs-live", word));
   }
-  if (live_arguments.any(arguments))
-    throw UsageError("compare: words of a live run without --sim-vs-live");
+  if (const std::string word = LiveArguments::first(arguments); !word.empty())
+    throw UsageError(fmt::format("compare: --{} without --sim-vs-live", word));
   if (!hardware.empty() && files.size() != 1) {
     throw UsageError(
         fmt::format("compare: {} files with --hardware; expected one SCENARIO.yaml", files.size()));

@@ -53,9 +53,12 @@ void check_roles(const Arguments& arguments, const LiveArguments& live_arguments
                  const std::string& role, const std::string& listen,
                  const std::vector<std::string>& peers) {
   if (!role.empty()) expect_word("--role", role, {"prefill", "decode"});
-  if (!live && (live_arguments.any(arguments) || !listen.empty() || !peers.empty())) {
-    throw UsageError("run: words of a live run without --live or --role; expected one of these");
-  }
+  std::string of_live = LiveArguments::first(arguments);
+  if (!listen.empty()) of_live = "listen";
+  if (!peers.empty()) of_live = "peer";
+  if (!live && !of_live.empty())
+    throw UsageError(
+        fmt::format("run: --{} without --live or --role; expected one of these", of_live));
   if (role == "prefill" && listen.empty())
     throw UsageError("run: --role prefill without --listen; expected HOST:PORT");
   if (role == "decode" && peers.empty())
@@ -209,12 +212,12 @@ int run_command(const Args& args, const Context& context) {
   }
   std::optional<LiveRun> live_run;
   if (live) {
-    check_names(scenario, options.only);
+    LiveRun::choose(scenario, options, scenario.warnings);
     LiveRun::Start start;
     start.peers = peers;
     start.words = child_words(arguments, live_arguments, hardware, set);
     live_run.emplace(scenario, *live_options, start, say);
-    live_run->take_over(options, scenario.warnings);
+    live_run->take_over(options);
   }
   Result result = run_scenario(scenario, options);
   if (live_run) {

@@ -92,20 +92,29 @@ void LiveArguments::add(po::options_description& options) {
       "secret-file", po::value(&secret_file),
       "file with the secret that both roles share (or KVLANE_SECRET); needed beyond loopback")(
       "timeout", po::value(&timeout),
-      "transfers in flight and nothing moves: the peer's end (10 s)")(
-      "lease", po::value(&lease), "nothing heard of a peer: its end (5 s)")(
-      "connect-timeout", po::value(&connect), "until a peer listens (30 s)")(
-      "threads", po::value(&threads), "CPU threads of a GPU's kernels with --compute cpu (1)")(
-      "processors", po::value(&processors), "where this role runs, as 0,2")(
-      "rdma-device", po::value(&rdma_device), "the first that fits, without")(
-      "gid-index", po::value(&gid_index), "by type and address, without");
+      "as 10 s, the default: a peer that moves nothing for so long while transfers are in flight "
+      "is lost")("lease", po::value(&lease),
+                 "as 5 s, the default: a peer that is not heard of for so long is lost")(
+      "connect-timeout", po::value(&connect),
+      "as 30 s, the default: how long to wait until a peer listens")(
+      "threads", po::value(&threads),
+      "CPU threads of a GPU's kernels with --compute cpu (default: 1)")(
+      "processors", po::value(&processors),
+      "as 0,2: the processors that this role runs on (default: all)")(
+      "rdma-device", po::value(&rdma_device),
+      "NAME; default: the first that has the session's address")(
+      "gid-index", po::value(&gid_index),
+      "N; default: the one of RoCE v2 with the session's address");
 }
 
-bool LiveArguments::any(const Arguments& arguments) const {
+std::string LiveArguments::first(const Arguments& arguments) {
   for (const Word& word : kWords) {
-    if (arguments.has(word.name)) return true;
+    if (arguments.has(word.name)) return word.name;
   }
-  return arguments.has("verify") || arguments.has("checksum") || arguments.has("processors");
+  for (const char* word : {"verify", "checksum", "processors"}) {
+    if (arguments.has(word)) return word;
+  }
+  return "";
 }
 
 live::LiveOptions LiveArguments::options(const std::string& command, const Arguments& arguments,

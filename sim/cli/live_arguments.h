@@ -13,7 +13,7 @@ struct LiveArguments {
   // Adds the options.
   void add(boost::program_options::options_description& options);
   // True when a word of a live run was given.
-  bool any(const Arguments& arguments) const;
+  static std::string first(const Arguments& arguments);
   // UsageError for words that make no sense.
   live::LiveOptions options(const std::string& command, const Arguments& arguments,
                             const Context& context) const;

@@ -76,9 +76,11 @@ LiveRun::LiveRun(const Scenario& scenario, const live::LiveOptions& options, con
 
 LiveRun::~LiveRun() = default;
 
-void LiveRun::take_over(RunOptions& options, std::vector<std::string>& warnings) {
+void LiveRun::choose(const Scenario& scenario, RunOptions& options,
+                     std::vector<std::string>& warnings) {
+  check_names(scenario, options.only);
   std::vector<std::string> chosen;
-  for (const StrategyOptions& strategy : scenario_.strategies) {
+  for (const StrategyOptions& strategy : scenario.strategies) {
     const bool asked = options.only.empty() || std::find(options.only.begin(), options.only.end(),
                                                          strategy.name) != options.only.end();
     if (!asked) continue;
@@ -90,11 +92,14 @@ void LiveRun::take_over(RunOptions& options, std::vector<std::string>& warnings)
     }
   }
   if (chosen.empty()) {
-    throw InputError({scenario_.name, 0, 0}, "no strategy that moves KV",
+    throw InputError({scenario.name, 0, 0}, "no strategy that moves KV",
                      "expected one, such as full or smartgen, for a live run");
   }
   options.only = chosen;
   options.verdict = false;  // its runs at other bandwidths would be simulated
+}
+
+void LiveRun::take_over(RunOptions& options) {
   options.execute = [this](const StrategyOptions& strategy, std::uint32_t seed,
                            const TraceFor& trace) {
     return solo_ ? solo_->run(strategy, seed, trace) : decode_->run(strategy, seed, trace);

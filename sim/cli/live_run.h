@@ -34,8 +34,12 @@ class LiveRun {
           const live::Say& say);
   ~LiveRun();
 
-  // Into the options of run_scenario: strategies that can run live, and who runs them.
-  void take_over(RunOptions& options, std::vector<std::string>& warnings);
+  // Leaves the strategies that can run live. Before anything is started; InputError where there is
+  // none.
+  static void choose(const Scenario& scenario, RunOptions& options,
+                     std::vector<std::string>& warnings);
+  // Who runs them, into the options of run_scenario.
+  void take_over(RunOptions& options);
   // Says goodbye and waits for the children. RunError when one of them failed.
   void end();
   LiveFacts facts() const;

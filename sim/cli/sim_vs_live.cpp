@@ -218,9 +218,10 @@ int sim_vs_live(const SimVsLive& wanted, const Arguments& arguments,
   for (const std::string& change : changes)
     start.words.insert(start.words.end(), {"--set", change});
   for (const std::string& word : live_arguments.words(arguments)) start.words.push_back(word);
-  LiveRun live_run(scenario, options, start, say);
   RunOptions live_options;
-  live_run.take_over(live_options, scenario.warnings);
+  LiveRun::choose(scenario, live_options, scenario.warnings);
+  LiveRun live_run(scenario, options, start, say);
+  live_run.take_over(live_options);
   std::vector<Result> live_results;
   {
     Progress progress("live runs", wanted.runs, context.stderr_is_terminal, context.columns);

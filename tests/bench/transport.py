@@ -87,6 +87,9 @@ def cpu_of(pid):
 
 
 def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print("usage: ./kvlane bench transport [ROUNDS]     (default: 3 interleaved rounds)\n\n" + __doc__)
+        return
     kvlane = sys.argv[1]
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     known = (("iperf3", "iperf3", iperf), ("ucx", "ucx_perftest", ucx), ("Mooncake", "transfer_engine_bench", mooncake))

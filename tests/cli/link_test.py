@@ -111,9 +111,10 @@ class Link(Case):
         self.assertEqual(measuring.returncode, 0)
         self.ended(answering, 0, ["was refused: wrong secret"])
         answering, address = self.listening("--checksum", "--working-set", "8 MiB")
-        says = ["--checksum: yes here, no at the peer", "--working-set (bytes): 8388608 here, 4194304 at the peer"]
-        self.ended(self.start("--peer", address, *SHORT), 1, says)
-        self.ended(answering, 1, says)
+        self.ended(self.start("--peer", address, *SHORT), 1,
+                   ["--checksum: no here, yes at the peer", "--working-set (bytes): 4194304 here, 8388608 at the peer"])
+        self.ended(answering, 1,
+                   ["--checksum: yes here, no at the peer", "--working-set (bytes): 8388608 here, 4194304 at the peer"])
 
     def test_the_address(self):
         _, address = self.listening()

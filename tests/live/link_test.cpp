@@ -154,10 +154,9 @@ TEST_CASE("what both ends state must be alike; what one states the other takes")
     said = error.what();
   }
   answering.join();
-  for (const std::string& text : {said, answering.said}) {
-    CHECK(text.find("--working-set (bytes): 8388608 here, 4194304 at the peer") !=
-          std::string::npos);
-  }
+  CHECK(answering.said.find("--working-set (bytes): 8388608 here, 4194304 at the peer") !=
+        std::string::npos);
+  CHECK(said.find("--working-set (bytes): 4194304 here, 8388608 at the peer") != std::string::npos);
 }
 
 TEST_CASE("an answering end that has no secret is for loopback") {

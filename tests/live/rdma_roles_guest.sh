@@ -10,11 +10,11 @@ fail() {
   exit 1
 }
 
-# roles NAME ONLY WORDS...: both roles with these words, the strategies ONLY (empty: all); leaves the decode role's output in /tmp/NAME.out and /tmp/NAME.err.
-roles() {
+# listen NAME WORDS...: a prefill role in the background; its process in $prefill, its address in $address.
+listen() {
   name=$1
-  only=$2
-  shift 2
+  shift
+  : >/tmp/prefill.err
   $kvlane run $scenario --role prefill --listen 10.9.0.1:0 --compute modeled --verify "$@" 2>/tmp/prefill.err &
   prefill=$!
   tries=0
@@ -24,9 +24,50 @@ roles() {
     sleep 0.1
   done
   address=$(sed -n 's/^listening //p' /tmp/prefill.err)
+}
+
+# roles NAME ONLY WORDS...: both roles with these words, the strategies ONLY (empty: all); leaves the decode role's output in /tmp/NAME.out and /tmp/NAME.err.
+roles() {
+  name=$1
+  only=$2
+  shift 2
+  listen "$name" "$@"
   $kvlane run $scenario --role decode --peer "$address" ${only:+--only "$only"} --compute modeled --verify "$@" \
     >"/tmp/$name.out" 2>"/tmp/$name.err" || fail "$name: the decode role ended with $?"
   wait $prefill || fail "$name: the prefill role ended with $?"
+}
+
+# hit SIGNAL WHO: a role is killed or stopped in the middle of a run over RDMA; the other ends by itself, with one line
+# and status 1, within its lease and the time-out of what is in flight.
+hit() {
+  words="--transport rdma --set workload.output_tokens=200"
+  listen "$1 $2" $words --lease '3 s' --timeout '3 s'
+  $kvlane run $scenario --role decode --peer "$address" --only smartgen --compute modeled --verify $words --lease '3 s' \
+    --timeout '3 s' >/tmp/hit.out 2>/tmp/hit.err &
+  decode=$!
+  tries=0
+  until grep -q 'transport rdma, compute modeled' /tmp/hit.err; do
+    tries=$((tries + 1))
+    [ $tries -lt 300 ] || fail "$1 $2: no connection"
+    sleep 0.1
+  done
+  sleep 0.7
+  if [ "$2" = prefill ]; then victim=$prefill other=$decode said=/tmp/hit.err; else victim=$decode other=$prefill said=/tmp/prefill.err; fi
+  kill -s "$1" $victim || fail "$1 $2: over before it was hit"
+  tries=0
+  while kill -0 $other 2>/dev/null; do
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] || fail "$1 $2: the other role still runs after 20 s"
+    sleep 0.1
+  done
+  wait $other
+  status=$?
+  [ $status -eq 1 ] || fail "$1 $2: the other role ended with $status"
+  [ "$(grep -c '^kvlane: .\{30\}' $said)" -eq 1 ] || fail "$1 $2: not one line"
+  [ ! -s /tmp/hit.out ] || fail "$1 $2: output of a run that failed"
+  echo "$1 $2: after $((tries / 10)).$((tries % 10)) s: $(grep '^kvlane: ' $said)"
+  kill -s KILL $victim 2>/dev/null
+  wait $victim
 }
 
 # Every byte verified where it arrived; the table has all four strategies.
@@ -50,4 +91,7 @@ status=$?
 grep -q "^kvlane: --transport rdma: no RDMA device: .*expected .mlx5_0. with an active port\$" /tmp/none.err || fail "no device"
 [ "$(grep -c . /tmp/none.err)" -eq 1 ] || fail "more than a line"
 [ ! -s /tmp/none.out ] || fail "output without a run"
+for signal in KILL STOP; do
+  for who in prefill decode; do hit $signal $who; done
+done
 echo "two roles over RDMA: as expected"

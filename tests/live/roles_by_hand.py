@@ -69,12 +69,12 @@ def main():
     role, address = start_prefill()
     run = decode("--peer", address, "--set", "serving.blocks=64", "--set", "workload.output_tokens=5")
     text = error_of(run.stderr)
-    assert run.returncode == 1 and "blocks_per_layer: 128 here, 64 at the peer" in text, text
-    assert "output_tokens: 12 here, 5 at the peer" in text, text
-    assert "--set: none here, serving.blocks=64, workload.output_tokens=5 at the peer" in text, text
+    assert run.returncode == 1 and "blocks_per_layer: 64 here, 128 at the peer" in text, text
+    assert "output_tokens: 5 here, 12 at the peer" in text, text
+    assert "--set: serving.blocks=64, workload.output_tokens=5 here, none at the peer" in text, text
     status, out, err = ended(role)
     assert status == 1 and "was refused" in error_of(err), err
-    refused([], ["--set", "model=smollm2-135m"], ["model: Llama-3.1-8B here, SmolLM2-135M at the peer"])
+    refused([], ["--set", "model=smollm2-135m"], ["model: SmolLM2-135M here, Llama-3.1-8B at the peer"])
     # Secrets.
     refused([], [], ["wrong secret"], with_secret("one secret"), with_secret("another secret"))
     refused([], [], ["wrong secret", "none at the other"], with_secret("one secret"))

@@ -111,13 +111,13 @@ struct LinkProbe::State {
 };
 
 LinkProbe::LinkProbe(const LiveOptions& options, const LinkOptions& link, const SocketAddress& peer,
-                     const Say&) {
+                     const Say& say) {
   pin_to(options.processors);
   abilities(options);
   state_ = std::make_unique<State>(options, link);
   State& s = *state_;
   const std::int64_t from = steady_ns();
-  s.session = std::make_unique<Session>(s.loop, dial(peer, {}, options.connect),
+  s.session = std::make_unique<Session>(s.loop, dial(peer, {}, options.connect, say),
                                         Session::Options{options.lease, peer.text()});
   Session& session = *s.session;
   s.own_address = local_address(session.fd());

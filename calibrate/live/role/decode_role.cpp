@@ -47,7 +47,7 @@ struct DecodeRole::State {
   State(const Scenario& s, const LiveOptions& o, ComputeKind kind)
       : scenario(s), options(o), compute(kind), end(loop, s, o, kind, places_of(s).decode) {}
 
-  void dial_to(Peer& peer, const SocketAddress& address, std::size_t number);
+  void dial_to(Peer& peer, const SocketAddress& address, std::size_t number, const Say& say);
   void shake_hands(Peer& peer, std::size_t number);
   void connect(Peer& peer, const SocketAddress& address);
   void watch_end(Session& session);
@@ -64,14 +64,16 @@ struct DecodeRole::State {
   bool closed = false;
 };
 
-void DecodeRole::State::dial_to(Peer& peer, const SocketAddress& address, std::size_t number) {
+void DecodeRole::State::dial_to(Peer& peer, const SocketAddress& address, std::size_t number,
+                                const Say& say) {
   peer.endpoint = end.places.prefills[number];
   const std::string& name = end.places.endpoint_names[peer.endpoint.index()];
   Session::Options session_options;
   session_options.lease = options.lease;
   session_options.peer = fmt::format("{} at {}", name, address.text());
   peer.address = address.text();
-  peer.session = std::make_unique<Session>(loop, dial(address, {}, options.connect),
+  end.peer_names[peer.endpoint.index()] = session_options.peer;
+  peer.session = std::make_unique<Session>(loop, dial(address, {}, options.connect, say),
                                            std::move(session_options));
   peer.session->on_turn([this] { end.check(); });
 }
@@ -126,7 +128,7 @@ void DecodeRole::State::measure_clocks() {
 }
 
 DecodeRole::DecodeRole(const Scenario& scenario, const LiveOptions& options,
-                       const std::vector<SocketAddress>& peers, const Say&) {
+                       const std::vector<SocketAddress>& peers, const Say& say) {
   const Places places = places_of(scenario);
   pin_to(options.processors);
   if (peers.size() != places.prefills.size()) {
@@ -141,7 +143,7 @@ DecodeRole::DecodeRole(const Scenario& scenario, const LiveOptions& options,
   // All are dialled before any is greeted: whoever is in counts heartbeats, and dialling waits.
   for (std::size_t i = 0; i < peers.size(); ++i) {
     s.peers.push_back(std::make_unique<Peer>());
-    s.dial_to(*s.peers.back(), peers[i], i);
+    s.dial_to(*s.peers.back(), peers[i], i, say);
   }
   for (std::size_t i = 0; i < peers.size(); ++i) s.shake_hands(*s.peers[i], i);
   for (std::size_t i = 0; i < peers.size(); ++i) s.connect(*s.peers[i], peers[i]);

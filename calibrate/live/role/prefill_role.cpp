@@ -118,6 +118,7 @@ class PrefillRole {
   void connect() {
     build_end();
     end_->breathe = [this] { session_->breathe(); };
+    end_->peer_names[places_.decode.index()] = session_->peer();
     ConnectionOptions connection;
     connection.queues = places_.queues;
     connection.checksum = options_.checksum;

@@ -238,6 +238,7 @@ RoleEnd::RoleEnd(WallLoop& l, const Scenario& s, const LiveOptions& o, ComputeKi
       places(places_of(s)),
       here(self),
       models(make_cost_models(s)) {
+  peer_names = places.endpoint_names;
   std::int64_t bytes = most_region_bytes(scenario, workload(0));
   check_memory(bytes);
   pool = std::make_unique<Pool>(static_cast<std::size_t>(bytes));
@@ -246,7 +247,7 @@ RoleEnd::RoleEnd(WallLoop& l, const Scenario& s, const LiveOptions& o, ComputeKi
                                               LiveTransport::Options{options.timeout});
   transport->on_failure([this](EndpointId peer, const std::string& reason, RequestId request) {
     if (request.is_valid()) push_failed(request, reason);
-    fail(fmt::format("{}: {}", places.endpoint_names[peer.index()], reason));
+    fail(fmt::format("{} {}", peer_names[peer.index()], reason));
   });
   compute = std::make_unique<RoleCompute>(loop, scenario, models, places.gpus[here.index()], kind,
                                           options);

@@ -94,6 +94,8 @@ class RoleEnd {
   std::int64_t verified_bytes = 0;
   // Of the runs to come.
   DeploymentOptions deployment_options;
+  // In errors; by endpoint, with their addresses once they are known.
+  std::vector<std::string> peer_names;
   // Called now and then while something long keeps the loop from running.
   std::function<void()> breathe = [] {};
 

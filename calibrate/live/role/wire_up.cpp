@@ -65,8 +65,14 @@ Wire wire_up_active(Session& session, const WireSite& site, const SocketAddress&
     if (key == "transports") transports = value;
     if (key == "host") host = value;
   }
-  const std::string chosen = choose_transport(abilities(site.options), transports,
-                                              host == host_identity(), site.options.transport);
+  std::string chosen;
+  try {
+    chosen = choose_transport(abilities(site.options), transports, host == host_identity(),
+                              site.options.transport);
+  } catch (const RunError& error) {
+    session.send_text(FrameKind::abort, error.what());
+    throw;
+  }
   session.send_text(FrameKind::transport, chosen);
   Wire wire = prepare(chosen, site, nullptr, local_address(session.fd()), peer);
   const std::vector<std::byte> offer = session.wait(FrameKind::offer, site.options.connect);

@@ -62,8 +62,10 @@ void send_hello(Session& session, const Identity& identity, const Nonce& nonce) 
   session.send(FrameKind::hello, body);
 }
 
-[[noreturn]] void refuse(Session& session, const std::string& reason) {
-  session.send_text(FrameKind::refuse, reason);
+// `told`: the same as the peer sees it, where that differs.
+[[noreturn]] void refuse(Session& session, const std::string& reason,
+                         const std::string& told = "") {
+  session.send_text(FrameKind::refuse, told.empty() ? reason : told);
   session.close();
   throw PeerError(fmt::format("{} was refused: {}", session.peer(), reason));
 }
@@ -77,10 +79,12 @@ Hello expect_hello(Session& session, const Identity& identity, Duration limit, b
   hello.version = in.get_text(256);
   if (in.ok() && protocol != kProtocol) {
     // What follows may have another form.
-    const std::string reason =
-        fmt::format("protocol {} ({}) here, {} ({}) at the peer; expected the same kvlane on both",
-                    kProtocol, identity.version, protocol, hello.version);
-    if (passive) refuse(session, reason);
+    const std::string ours = fmt::format("{} ({})", kProtocol, identity.version);
+    const std::string theirs = fmt::format("{} ({})", protocol, hello.version);
+    constexpr const char* kBoth =
+        "protocol {} here, {} at the peer; expected the same kvlane on both";
+    const std::string reason = fmt::format(kBoth, ours, theirs);
+    if (passive) refuse(session, reason, fmt::format(kBoth, theirs, ours));
     throw PeerError(fmt::format("{}: {}", session.peer(), reason));
   }
   const std::span<const std::byte> nonce = in.get_bytes(kNonceBytes);
@@ -202,7 +206,7 @@ Config shake_hands_passive(Session& session, const Identity& identity, const Con
     return only;
   });
   if (const std::string reason = differences(own, config); !reason.empty()) {
-    refuse(session, reason);
+    refuse(session, reason, differences(config, own));
   }
   session.send(FrameKind::accept);
   return given;

@@ -17,6 +17,7 @@ namespace kvlane::live {
 namespace {
 
 constexpr auto kAgain = std::chrono::milliseconds(50);
+constexpr auto kPatience = std::chrono::seconds(1);
 
 // The socket, or -1 with errno.
 int try_once(const SocketAddress& address, int wait_ms) {
@@ -42,9 +43,11 @@ int try_once(const SocketAddress& address, int wait_ms) {
 
 }  // namespace
 
-int dial(const SocketAddress& address, const Hello& hello, Duration limit) {
+int dial(const SocketAddress& address, const Hello& hello, Duration limit, const Say& say) {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
+  const auto begin = Clock::now();
+  const auto end = begin + std::chrono::duration_cast<Clock::duration>(limit);
+  bool told = false;
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
     const int fd = try_once(address, static_cast<int>(std::max<std::int64_t>(1, left.count())));
@@ -63,6 +66,11 @@ int dial(const SocketAddress& address, const Hello& hello, Duration limit) {
           fmt::format("connecting to {}: {} (tried for {:.1f} s); expected a role that "
                       "listens there",
                       address.text(), std::strerror(error), to_seconds(limit)));
+    }
+    if (!told && Clock::now() - begin > kPatience) {
+      told = true;
+      say(fmt::format("waiting for {}: {} (for up to {:.0f} s)", address.text(),
+                      std::strerror(error), to_seconds(limit)));
     }
     std::this_thread::sleep_for(kAgain);
   }
