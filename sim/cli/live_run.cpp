@@ -95,6 +95,8 @@ void LiveRun::choose(const Scenario& scenario, RunOptions& options,
     throw InputError({scenario.name, 0, 0}, "no strategy that moves KV",
                      "expected one, such as full or smartgen, for a live run");
   }
+  warnings.emplace_back(
+      "live: bytes move as fast as this link lets them, whatever the scenario's NIC states");
   options.only = chosen;
   options.verdict = false;  // its runs at other bandwidths would be simulated
 }

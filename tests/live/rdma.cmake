@@ -19,7 +19,7 @@ if(TARGET kvlane_live_rdma)
                        ENVIRONMENT KVLANE_GUEST_TIMEOUT_S=570)
   if(TARGET kvlane)
     add_test(NAME live.rdma_roles_guest COMMAND ${CMAKE_CURRENT_LIST_DIR}/rdma_roles.sh $<TARGET_FILE:kvlane>)
-    set_tests_properties(live.rdma_roles_guest PROPERTIES LABELS "live;guest;no-sanitizers" TIMEOUT 180 PROCESSORS 2
-                         SKIP_RETURN_CODE 77)
+    set_tests_properties(live.rdma_roles_guest PROPERTIES LABELS "live;guest;no-sanitizers" TIMEOUT 240 PROCESSORS 2
+                         SKIP_RETURN_CODE 77 ENVIRONMENT KVLANE_GUEST_TIMEOUT_S=220)
   endif()
 endif()

@@ -40,32 +40,35 @@ roles() {
 # hit SIGNAL WHO: a role is killed or stopped in the middle of a run over RDMA; the other ends by itself, with one line
 # and status 1, within its lease and the time-out of what is in flight.
 hit() {
-  words="--transport rdma --set workload.output_tokens=200"
-  listen "$1 $2" $words --lease '3 s' --timeout '3 s'
-  $kvlane run $scenario --role decode --peer "$address" --only smartgen --compute modeled --verify $words --lease '3 s' \
-    --timeout '3 s' >/tmp/hit.out 2>/tmp/hit.err &
+  signal=$1
+  who=$2
+  set -- --transport rdma --set 'workload.prompts=[{count: 2, tokens: 512}]' --set workload.output_tokens=400 \
+    --lease '3 s' --timeout '3 s'
+  listen "$signal $who" "$@"
+  $kvlane run $scenario --role decode --peer "$address" --only smartgen --compute modeled --verify "$@" \
+    >/tmp/hit.out 2>/tmp/hit.err &
   decode=$!
   tries=0
   until grep -q 'transport rdma, compute modeled' /tmp/hit.err; do
     tries=$((tries + 1))
-    [ $tries -lt 300 ] || fail "$1 $2: no connection"
+    [ $tries -lt 300 ] || fail "$signal $who: no connection"
     sleep 0.1
   done
   sleep 0.7
-  if [ "$2" = prefill ]; then victim=$prefill other=$decode said=/tmp/hit.err; else victim=$decode other=$prefill said=/tmp/prefill.err; fi
-  kill -s "$1" $victim || fail "$1 $2: over before it was hit"
+  if [ "$who" = prefill ]; then victim=$prefill other=$decode said=/tmp/hit.err; else victim=$decode other=$prefill said=/tmp/prefill.err; fi
+  kill -s "$signal" $victim || fail "$signal $who: over before it was hit"
   tries=0
   while kill -0 $other 2>/dev/null; do
     tries=$((tries + 1))
-    [ $tries -lt 200 ] || fail "$1 $2: the other role still runs after 20 s"
+    [ $tries -lt 200 ] || fail "$signal $who: the other role still runs after 20 s"
     sleep 0.1
   done
   wait $other
   status=$?
-  [ $status -eq 1 ] || fail "$1 $2: the other role ended with $status"
-  [ "$(grep -c '^kvlane: .\{30\}' $said)" -eq 1 ] || fail "$1 $2: not one line"
-  [ ! -s /tmp/hit.out ] || fail "$1 $2: output of a run that failed"
-  echo "$1 $2: after $((tries / 10)).$((tries % 10)) s: $(grep '^kvlane: ' $said)"
+  [ $status -eq 1 ] || fail "$signal $who: the other role ended with $status"
+  [ "$(grep -c '^kvlane: .\{30\}' $said)" -eq 1 ] || fail "$signal $who: not one line"
+  [ ! -s /tmp/hit.out ] || fail "$signal $who: output of a run that failed"
+  echo "$signal $who: after $((tries / 10)).$((tries % 10)) s: $(grep '^kvlane: ' $said)"
   kill -s KILL $victim 2>/dev/null
   wait $victim
 }

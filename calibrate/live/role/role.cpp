@@ -247,7 +247,7 @@ RoleEnd::RoleEnd(WallLoop& l, const Scenario& s, const LiveOptions& o, ComputeKi
                                               LiveTransport::Options{options.timeout});
   transport->on_failure([this](EndpointId peer, const std::string& reason, RequestId request) {
     if (request.is_valid()) push_failed(request, reason);
-    fail(fmt::format("{} {}", peer_names[peer.index()], reason));
+    fail(fmt::format("{}: {}", peer_names[peer.index()], reason));
   });
   compute = std::make_unique<RoleCompute>(loop, scenario, models, places.gpus[here.index()], kind,
                                           options);
