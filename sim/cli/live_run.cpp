@@ -129,6 +129,7 @@ LiveFacts LiveRun::facts() const {
   LiveFacts facts;
   if (solo_) {
     facts.compute = solo_->compute();
+    facts.verified_bytes = solo_->verified_bytes();
     facts.peers.push_back({"this process", "modeled", 0, 0});
     return facts;
   }

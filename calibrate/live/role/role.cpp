@@ -4,22 +4,19 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
 
-#include "calibrate/live/memory/pattern.h"
+#include "calibrate/live/role/run_memory.h"
 #include "sim/base/check.h"
 #include "sim/base/input_error.h"
 #include "sim/base/rng.h"
 
 namespace kvlane::live {
 namespace {
-
-constexpr std::size_t kSlice = std::size_t{64} << 20U;  // bytes filled between two breaths
 
 std::string hash_of(const Scenario& scenario) {
   std::string all;
@@ -31,32 +28,6 @@ std::string hash_of(const Scenario& scenario) {
 std::string abridged(const std::string& text) {
   if (text.size() <= 400) return text;
   return fmt::format("{}... ({:016x})", text.substr(0, 400), fnv1a(text));
-}
-
-// Room for the regions of any strategy.
-std::int64_t most_region_bytes(const Scenario& scenario, Workload& workload) {
-  std::int64_t most = 0;
-  for (const StrategyOptions& strategy : scenario.strategies) {
-    std::int64_t sum = 0;
-    for (const RequestPlan& plan : plan_requests(scenario, workload, strategy)) {
-      sum += plan.region_bytes + 128;
-    }
-    most = std::max(most, sum);
-  }
-  return most;
-}
-
-void check_memory(std::int64_t bytes) {
-  struct sysinfo info {};
-  ::sysinfo(&info);
-  const auto unit = static_cast<std::int64_t>(info.mem_unit);
-  const std::int64_t there = static_cast<std::int64_t>(info.totalram) * unit;
-  if (bytes > there / 10 * 9) {
-    throw RunError(
-        fmt::format("the KV of this scenario takes {:.2f} GB at each role and this host "
-                    "has {:.2f} GB; expected shorter prompts or a smaller model",
-                    static_cast<double>(bytes) / 1e9, static_cast<double>(there) / 1e9));
-  }
 }
 
 }  // namespace
@@ -204,13 +175,8 @@ struct RoleEnd::Run {
         world(end.scenario, end.models, loop, *end.transport, *end.compute, end.here),
         deployment(end.scenario, end.workload(run_number.seed), strategy, world, sink,
                    end.deployment_options),
-        inspector(deployment.requests(), *end.regions, end.here == end.places.decode,
-                  run_number.number, end.options.verify,
-                  [this, here = end.here, decode = end.places.decode](EndpointId peer,
-                                                                      RequestId request) {
-                    const EndpointId prefill = deployment.prefill_of(request);
-                    return here == decode ? peer == prefill : here == prefill && peer == decode;
-                  }) {}
+        memory(deployment, *end.regions, end.here, end.places.decode, run_number.number,
+               end.options.verify, end.breathe) {}
 
   struct Sink final : TraceSink {
     RecordList list;
@@ -226,8 +192,7 @@ struct RoleEnd::Run {
   RunLoop loop;
   RoleWorld world;
   Deployment deployment;
-  ByteInspector inspector;
-  std::vector<RegionId> regions;
+  RunMemory memory;
 };
 
 RoleEnd::RoleEnd(WallLoop& l, const Scenario& s, const LiveOptions& o, ComputeKind kind,
@@ -240,7 +205,7 @@ RoleEnd::RoleEnd(WallLoop& l, const Scenario& s, const LiveOptions& o, ComputeKi
       models(make_cost_models(s)) {
   peer_names = places.endpoint_names;
   std::int64_t bytes = most_region_bytes(scenario, workload(0));
-  check_memory(bytes);
+  check_memory(bytes, 1);
   pool = std::make_unique<Pool>(static_cast<std::size_t>(bytes));
   regions = std::make_unique<RegionTable>(*pool);
   transport = std::make_unique<LiveTransport>(loop, here, *regions,
@@ -270,35 +235,14 @@ std::vector<RegionPlace> RoleEnd::prepare(const RunNumber& number) {
   KVLANE_CHECK(!run_ && number.strategy < scenario.strategies.size(), "strategy {} of {}",
                number.strategy, scenario.strategies.size());
   run_ = std::make_unique<Run>(*this, scenario.strategies[number.strategy], number);
-  std::vector<RegionPlace> told;
-  const bool prefill = here != places.decode;
-  for (const RequestPlan& plan : run_->deployment.requests()) {
-    if (prefill && run_->deployment.prefill_of(plan.id) != here) continue;
-    KVLANE_CHECK(regions->create(plan.region, plan.region_bytes), "no room for request {}",
-                 plan.id.value());
-    run_->regions.push_back(plan.region);
-    const auto size = static_cast<std::size_t>(plan.region_bytes);
-    const std::span<std::byte> bytes = regions->bytes_of(plan.region).first(size);
-    for (std::size_t at = 0; at < size; at += kSlice) {
-      const std::span<std::byte> slice = bytes.subspan(at, std::min(kSlice, size - at));
-      if (prefill) {
-        fill_pattern(run_->inspector.seed_of(plan.region), static_cast<std::int64_t>(at), slice);
-      } else {
-        std::ranges::fill(slice, std::byte{0});
-      }
-      breathe();
-    }
-    told.push_back(regions->expose(plan.region,
-                                   prefill ? places.decode : run_->deployment.prefill_of(plan.id)));
-  }
-  return told;
+  return run_->memory.expose();
 }
 
 void RoleEnd::start(TimePoint at, TraceSink* next) {
   run_->loop.start_at(at);
   run_->sink.next = next;
   compute->begin_run(run_->loop, run_->sink);
-  transport->begin_run(&run_->sink, &run_->inspector, at);
+  transport->begin_run(&run_->sink, &run_->memory.inspector(), at);
   // Serving objects of this process have set their handler on the transport when they were made.
   run_->loop.schedule_at(
       TimePoint{}, {[](void* self, std::uint64_t) { static_cast<Run*>(self)->deployment.start(); },
@@ -349,24 +293,13 @@ void RoleEnd::drain() {
 }
 
 std::vector<TraceRecord> RoleEnd::finish() {
-  const ByteInspector& seen = run_->inspector;
-  verified_bytes += seen.verified();
-  std::int64_t strayed = 0;
-  for (const RegionId region : run_->regions) {
-    if (options.verify && here == places.decode)
-      strayed += run_->inspector.strayed(region, breathe);
-  }
-  if (seen.wrong() > 0 || strayed > 0) {
-    throw RunError(fmt::format(
-        "{} of {} bytes that arrived are wrong, {} bytes were written where none belong",
-        seen.wrong(), seen.verified(), strayed));
-  }
+  verified_bytes += run_->memory.check();
   // Both sides have drained: what has no operation in flight is not written any more, and no
   // connection need be named as a writer. A run that ends otherwise closes its connections.
   KVLANE_CHECK(transport->in_flight() == 0, "{} transfers in flight", transport->in_flight());
   compute->end_run();
   transport->end_run();
-  for (const RegionId region : run_->regions) regions->withdraw(region, {});
+  run_->memory.withdraw();
   std::vector<TraceRecord> records = std::move(run_->sink.list.records);
   run_.reset();
   return records;

@@ -1,6 +1,6 @@
 #pragma once
 // `--transport modeled`: both roles in one process, real compute, and the simulator's network on
-// the wall clock. No byte moves.
+// the wall clock. Bytes move where they are to be verified.
 
 #include <cstdint>
 #include <memory>
@@ -18,6 +18,7 @@ class SoloRole {
   ~SoloRole();
   StrategyRun run(const StrategyOptions& strategy, std::uint32_t seed, const TraceFor& trace);
   std::string compute() const;
+  std::int64_t verified_bytes() const;
 
  private:
   struct State;
