@@ -54,7 +54,8 @@ inline std::vector<Fragment> scattered(std::size_t pieces, std::int64_t length, 
   return list;
 }
 
-inline bool holds_pattern(End& end, std::span<const Fragment> pieces, std::uint64_t seed) {
+template <class AnyEnd>
+bool holds_pattern(AnyEnd& end, std::span<const Fragment> pieces, std::uint64_t seed) {
   return std::all_of(pieces.begin(), pieces.end(), [&](const Fragment& f) {
     const auto length = static_cast<std::size_t>(f.length);
     return wrong_bytes(seed, f.offset, {end.regions.own(f.region, f.offset, f.length), length}) ==
@@ -62,31 +63,26 @@ inline bool holds_pattern(End& end, std::span<const Fragment> pieces, std::uint6
   });
 }
 
-inline bool holds_zeros(End& end, std::int64_t offset, std::int64_t length) {
+template <class AnyEnd>
+bool holds_zeros(AnyEnd& end, std::int64_t offset, std::int64_t length) {
   const std::byte* bytes = end.regions.own(kRegion, offset, length);
   return std::all_of(bytes, bytes + length, [](std::byte b) { return b == std::byte{0}; });
 }
 
-using MakePair =
-    std::function<std::unique_ptr<Pair>(std::size_t pool, std::size_t region, ConnectionOptions)>;
+inline constexpr std::size_t kConformBytes = std::size_t{8} << 20U;
+inline constexpr std::uint64_t kConformSeed = 5;
 
-// `one_sided`: the peer's processor has no part in a write (RDMA). What no peer that keeps the
-// rules would send is then noticed after it has landed.
-inline void conform(const MakePair& make, bool one_sided = false) {
-  constexpr std::size_t kBytes = std::size_t{8} << 20U;
-  constexpr std::uint64_t kSeed = 5;
-  const auto fresh = [&](ConnectionOptions options = {}) {
-    std::unique_ptr<Pair> pair = make(2 * kBytes, kBytes, options);
-    REQUIRE_MESSAGE(pair->error().empty(), pair->error());
-    fill_pattern(kSeed, 0, pair->ends[0]->regions.bytes_of(kRegion));
-    return pair;
-  };
-
+// The port's own rules, of every world with memory. `fresh(options)`: two ends with regions of
+// kConformBytes, the first filled with the pattern of kConformSeed.
+template <class Fresh>
+void conform_to_port(const Fresh& fresh) {
+  constexpr std::size_t kBytes = kConformBytes;
+  constexpr std::uint64_t kSeed = kConformSeed;
   SUBCASE("every operation, 1 to 4096 pieces, in both directions") {
     for (const bool checksum : {false, true}) {
       for (const std::size_t count : {1U, 2U, 17U, 300U, 4096U}) {
         for (const std::int64_t length : {1, 63, 512}) {
-          auto pair = fresh({1, checksum});
+          auto pair = fresh(ConnectionOptions{1, checksum});
           CAPTURE(checksum);
           CAPTURE(count);
           CAPTURE(length);
@@ -97,7 +93,7 @@ inline void conform(const MakePair& make, bool one_sided = false) {
           TransferSpec write = spec_of(0, TransferOp::write, std::span(pieces).first(1));
           TransferSpec imm = spec_of(0, TransferOp::write_with_imm, pieces);
           imm.message = message;
-          End& to = *pair->ends[1];
+          auto& to = *pair->ends[1];
           to.witness.look = [&](const Message&) { return holds_pattern(to, pieces, kSeed); };
           pair->ends[0]->transport.post(write, done.note(0));
           pair->ends[0]->transport.post(imm, done.note(1));
@@ -128,7 +124,7 @@ inline void conform(const MakePair& make, bool one_sided = false) {
     }
   }
   SUBCASE("operations without bytes complete, and their messages arrive") {
-    auto pair = fresh();
+    auto pair = fresh(ConnectionOptions{});
     Statuses done;
     std::uint64_t n = 0;
     for (const TransferOp op :
@@ -147,7 +143,7 @@ inline void conform(const MakePair& make, bool one_sided = false) {
     std::mt19937 random(11);
     Statuses done;
     std::vector<std::vector<Fragment>> pieces;
-    End& to = *pair->ends[1];
+    auto& to = *pair->ends[1];
     to.witness.look = [&](const Message& m) {
       return holds_pattern(to, pieces[m.cookie], kSeed) && m.runs.size() == m.cookie % 7;
     };
@@ -192,7 +188,7 @@ inline void conform(const MakePair& make, bool one_sided = false) {
     }
   }
   SUBCASE("the trace has one record an operation, with its bytes and times in order") {
-    auto pair = fresh();
+    auto pair = fresh(ConnectionOptions{});
     Statuses done;
     const auto pieces = scattered(64, 4096, 8192);
     for (int i = 0; i < 5; ++i) {
@@ -204,13 +200,30 @@ inline void conform(const MakePair& make, bool one_sided = false) {
     for (const TraceRecord& r : records) {
       CHECK(r.bytes == Bytes(64 * 4096));
       CHECK(r.begin <= r.end);
-      CHECK(r.end <= pair->loop.clock());
+      CHECK(r.end <= pair->clock());
       CHECK(r.source == EndpointId(0));
       CHECK(r.destination == EndpointId(1));
     }
   }
+}
+
+using MakePair =
+    std::function<std::unique_ptr<Pair>(std::size_t pool, std::size_t region, ConnectionOptions)>;
+
+// `one_sided`: the peer's processor has no part in a write (RDMA). What no peer that keeps the
+// rules would send is then noticed after it has landed.
+inline void conform(const MakePair& make, bool one_sided = false) {
+  constexpr std::size_t kBytes = kConformBytes;
+  const auto fresh = [&](ConnectionOptions options = {}) {
+    std::unique_ptr<Pair> pair = make(2 * kBytes, kBytes, options);
+    REQUIRE_MESSAGE(pair->error().empty(), pair->error());
+    fill_pattern(kConformSeed, 0, pair->ends[0]->regions.bytes_of(kRegion));
+    return pair;
+  };
+
+  conform_to_port(fresh);
   SUBCASE("what the peer does not expose any more is not written, and the operation says so") {
-    auto pair = fresh();
+    auto pair = fresh(ConnectionOptions{});
     Statuses done;
     const auto pieces = scattered(4, 4096, 8192);
     // Same number, new owner; not the same place, while the first end can still write there.
@@ -227,7 +240,7 @@ inline void conform(const MakePair& make, bool one_sided = false) {
     if (!one_sided) CHECK(holds_zeros(*pair->ends[1], 0, kBytes));
   }
   SUBCASE("bytes outside of a region end the peer, nothing is written") {
-    auto pair = fresh();
+    auto pair = fresh(ConnectionOptions{});
     Statuses done;
     RegionPlace place;
     place.region = kRegion;
@@ -247,7 +260,7 @@ inline void conform(const MakePair& make, bool one_sided = false) {
     if (!one_sided) CHECK(holds_zeros(*pair->ends[1], kBytes - 4096, 4096));
   }
   SUBCASE("a message that names what is not there ends the peer") {
-    auto pair = fresh();
+    auto pair = fresh(ConnectionOptions{});
     Statuses done;
     TransferSpec tell = spec_of(0, TransferOp::send, {}, Lane::control);
     tell.message.kind = MessageKind::release;  // what the test's inspector refuses
@@ -257,7 +270,7 @@ inline void conform(const MakePair& make, bool one_sided = false) {
     CHECK(pair->ends[1]->witness.seen.empty());
   }
   SUBCASE("a peer that is closed is noticed, and everything in flight to it fails once") {
-    auto pair = fresh();
+    auto pair = fresh(ConnectionOptions{});
     Statuses done;
     const auto pieces = scattered(1, kBytes, kBytes);
     for (std::uint64_t i = 0; i < 20; ++i) {

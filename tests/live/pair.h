@@ -115,6 +115,7 @@ class Pair {
   ~Pair() {
     for (auto& end : ends) end->transport.close();
   }
+  TimePoint clock() const { return loop.clock(); }
   std::string error() const { return pending[0]->error() + pending[1]->error(); }
 
   // Until nothing is in flight at either end, or `limit` has passed.
