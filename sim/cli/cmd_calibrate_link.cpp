@@ -36,6 +36,7 @@ constexpr char kAbout[] =
     "       kvlane calibrate link --peer HOST:PORT [--secret-file FILE] [...]";
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
+constexpr double kMeasuredAbove = 1.05;  // times the line: it is another
 constexpr std::int64_t kLeastWorkingSet = 256 * kMiB;
 constexpr std::int64_t kMostQueues = 64, kMostDepth = 4096, kMostFragments = 65536;
 
@@ -165,9 +166,18 @@ std::int64_t working_set_of(const LinkWords& words, bool quick) {
   return std::max(kLeastWorkingSet, std::min(4 * cache, free_memory_bytes() / 8)) / kMiB * kMiB;
 }
 
+// Both ends fill their memory, on one host where no peer is named.
+void check_free(std::int64_t working_set, std::int64_t ends) {
+  if (working_set <= free_memory_bytes() / ends) return;
+  throw UsageError(fmt::format("calibrate link: --working-set {} at {} here; {} of memory are free",
+                               format_size(working_set), ends == 1 ? "one end" : "two ends",
+                               format_size(free_memory_bytes())));
+}
+
 // The largest operation has to find room, with a gap behind each piece.
-void check_room(const live::LinkAxes& axes, std::int64_t working_set) {
+void check_room(const live::LinkAxes& axes, std::int64_t working_set, bool constants) {
   std::int64_t largest = axes.fragments.empty() ? 0 : 2 * live::kFragmentedBytes;
+  if (constants) largest = std::max(largest, live::kConstantsRoom);
   for (const std::int64_t bytes : axes.sizes) largest = std::max(largest, bytes);
   if (largest > working_set) {
     throw UsageError(
@@ -239,6 +249,7 @@ int calibrate_link(const Args& args, const Context& context) {
     }
     // What is not said here is the other end's to say.
     link.working_set = words.working_set.empty() ? 0 : working_set_of(words, quick);
+    check_free(link.working_set, 1);
     if (words.queues.empty()) link.queues = 0;
     live::run_link_passive(options, link, live::parse_address(words.listen, "--listen"), say);
     return 0;
@@ -248,6 +259,12 @@ int calibrate_link(const Args& args, const Context& context) {
   if (!words.line.empty()) {
     line = Bandwidth::bits_per_sec(
         parse_integer_quantity(words.line, UnitFamily::rate, {"--line", 0, 0}));
+    if (*line < Bandwidth::bits_per_sec(1'000'000) || *line > Bandwidth::gbit_per_sec(1e6)) {
+      throw UsageError(
+          fmt::format("calibrate link: --line {}; expected 1 Mbps to 1000 Tbps", words.line));
+    }
+    if (words.nic.empty())
+      throw UsageError("calibrate link: --line without --nic; expected both or none");
   }
   const Replace replace = arguments.has("force") ? Replace::allow : Replace::refuse;
   std::vector<std::string> outputs;
@@ -258,7 +275,8 @@ int calibrate_link(const Args& args, const Context& context) {
   }
   check_outputs_differ(outputs, {});
   link.working_set = working_set_of(words, quick);
-  check_room(axes, link.working_set);
+  check_room(axes, link.working_set, !words.nic.empty());
+  check_free(link.working_set, words.peer.empty() ? 2 : 1);
   for (std::int64_t& bytes : axes.background_bytes) bytes = std::min(bytes, link.working_set);
 
   LinkReport report;
@@ -297,7 +315,13 @@ int calibrate_link(const Args& args, const Context& context) {
     files.back()->write(text);
   };
   if (!words.nic.empty()) {
-    write(words.nic, link_nic_file(report, live::measure_constants(probe), limits, line));
+    const live::LinkConstants constants = live::measure_constants(probe);
+    if (line && constants.rate_GBps * 1e9 > line->bytes_per_sec() * kMeasuredAbove) {
+      throw RunError(fmt::format(
+          "--line {}: writes of 1 MiB went at {:.3g} Gbps; expected the line's own rate, or none",
+          words.line, constants.rate_GBps * 8));
+    }
+    write(words.nic, link_nic_file(report, constants, limits, line));
   }
   if (!words.output.empty()) write(words.output, samples_text(link_samples(report)));
   probe.close();

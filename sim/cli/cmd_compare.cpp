@@ -98,6 +98,16 @@ int compare_command(const Args& args, const Context& context) {
     wanted.hardware = hardware;
     wanted.recalibrate = arguments.has("recalibrate");
     wanted.format = format;
+    expect_name(arguments, "shape", shape);
+    if (live_arguments.transport == "modeled") {
+      throw UsageError(
+          "compare: --transport modeled with --sim-vs-live; expected a transport that moves bytes");
+    }
+    if (live_arguments.transport == "shm" && !shape.empty()) {
+      throw UsageError(
+          "compare: --shape with --transport shm, which it cannot hold to a rate; "
+          "expected tcp");
+    }
     if (!shape.empty()) {
       wanted.shape = Bandwidth::bits_per_sec(
           parse_integer_quantity(shape, UnitFamily::rate, {"--shape", 0, 0}));

@@ -112,6 +112,9 @@ int doctor_command(const Args& args, const Context& context) {
   const char* const search = std::getenv("PATH");
   options.search = search == nullptr ? "/usr/bin:/bin" : search;
   options.pool_bytes = parse_integer_quantity(memory, UnitFamily::size, {"--memory", 0, 0});
+  if (options.pool_bytes < 0) {
+    throw UsageError(fmt::format("--memory {}; expected a size of 0 or more", memory));
+  }
   options.built_with_cuda = static_cast<bool>(context.open_gpu);
   options.built_with_rdma = context.rdma.open != nullptr;
   const doctor::Diagnosis diagnosis = doctor::diagnose(options);

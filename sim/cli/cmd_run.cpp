@@ -59,6 +59,13 @@ void check_roles(const Arguments& arguments, const LiveArguments& live_arguments
   if (!live && !of_live.empty())
     throw UsageError(
         fmt::format("run: --{} without --live or --role; expected one of these", of_live));
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    if (std::find(peers.begin() + static_cast<std::ptrdiff_t>(i) + 1, peers.end(), peers[i]) !=
+        peers.end()) {
+      throw UsageError(
+          fmt::format("run: --peer {} twice; expected one for each prefill instance", peers[i]));
+    }
+  }
   if (role == "prefill" && listen.empty())
     throw UsageError("run: --role prefill without --listen; expected HOST:PORT");
   if (role == "decode" && peers.empty())
@@ -131,6 +138,8 @@ int run_command(const Args& args, const Context& context) {
   expect_name(arguments, "requests", requests);
   expect_name(arguments, "trace", trace);
   expect_name(arguments, "hardware", hardware);
+  expect_name(arguments, "role", role);
+  expect_name(arguments, "format", format);
   const std::int64_t draws =
       arguments.has("uncertainty") ? parse_draws("run", draws_text) : std::int64_t{0};
   if (arguments.has("jobs") && draws == 0)

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "calibrate/live/role/choice.h"
+#include "calibrate/live/role/role.h"
 #include "sim/base/input_error.h"
 #include "sim/scenario/quantity.h"
 
@@ -15,12 +17,16 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr std::size_t kMostSecret = 4096;
+constexpr std::size_t kLeastSecret = 8, kMostSecret = 4096;
+constexpr Duration kLongest = std::chrono::hours(24);
 
 Duration duration_of(const std::string& option, const std::string& text) {
   const std::int64_t ps = parse_integer_quantity(text, UnitFamily::time, {option, 0, 0});
   if (ps < 1'000'000'000) {  // 1 ms
     throw UsageError(fmt::format("{} {}: expected at least 1 ms", option, text));
+  }
+  if (ps > kLongest.count()) {
+    throw UsageError(fmt::format("{} {}: expected at most 24 h", option, text));
   }
   return Duration(ps);
 }
@@ -34,22 +40,31 @@ std::int64_t count_of(const std::string& option, const std::string& text, std::i
   return count;
 }
 
+std::string checked(const std::string& secret, const std::string& where) {
+  if (secret.size() >= kLeastSecret && secret.size() <= kMostSecret) return secret;
+  throw InputError({where, 0, 0}, fmt::format("a secret of {} bytes", secret.size()),
+                   fmt::format("expected {} to {}", kLeastSecret, kMostSecret));
+}
+
 std::string read_secret(const std::string& path) {
   if (path.empty()) {
-    const char* from_environment = std::getenv("KVLANE_SECRET");
-    return from_environment == nullptr ? "" : from_environment;
+    const char* const from_environment = std::getenv("KVLANE_SECRET");
+    if (from_environment == nullptr || *from_environment == '\0') return "";
+    return checked(from_environment, "KVLANE_SECRET");
   }
+  const auto unreadable = [&](const char* why) {
+    return InputError({path, 0, 0}, why, "expected a file with the secret");
+  };
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) throw unreadable("no such file");
+  if (!std::filesystem::is_regular_file(path, error)) throw unreadable("not a plain file");
   std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) throw InputError({path, 0, 0}, "cannot be read", "expected a file with the secret");
-  std::string secret = text.str();
+  std::string secret(kMostSecret + 3, '\0');  // a line's end, and what tells that there is more
+  if (file) file.read(secret.data(), static_cast<std::streamsize>(secret.size()));
+  if (file.bad() || (!file && !file.eof())) throw unreadable("cannot be read");
+  secret.resize(static_cast<std::size_t>(file.gcount()));
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
-  if (secret.size() < 8 || secret.size() > kMostSecret) {
-    throw InputError({path, 0, 0}, fmt::format("a secret of {} bytes", secret.size()),
-                     fmt::format("expected 8 to {}", kMostSecret));
-  }
-  return secret;
+  return checked(secret, path);
 }
 
 template <class Kind>
@@ -135,6 +150,11 @@ live::LiveOptions LiveArguments::options(const std::string& command, const Argum
                      ": --checksum is of what crosses a wire, --transport modeled has none; "
                      "expected another transport");
   }
+  for (const auto& [option, value] : {std::pair{"secret-file", &secret_file},
+                                      {"processors", &processors},
+                                      {"rdma-device", &rdma_device}}) {
+    expect_name(arguments, option, *value);
+  }
   o.secret = read_secret(secret_file);
   o.version = context.version;
   o.timeout = duration_of("--timeout", timeout);
@@ -149,6 +169,11 @@ live::LiveOptions LiveArguments::options(const std::string& command, const Argum
   std::stringstream list(processors);
   for (std::string number; std::getline(list, number, ',');) {
     o.processors.push_back(static_cast<int>(count_of("--processors", number, 0, 1023)));
+    const std::vector<int> usable = live::usable_processor_list();
+    if (std::find(usable.begin(), usable.end(), o.processors.back()) == usable.end()) {
+      throw UsageError(fmt::format("--processors {}: no processor {} here; expected of {}",
+                                   processors, o.processors.back(), fmt::join(usable, ", ")));
+    }
   }
   return o;
 }
@@ -167,7 +192,11 @@ std::vector<std::string> LiveArguments::words(const Arguments& arguments) const 
 }
 
 live::Say say_on_stderr() {
-  return [](const std::string& line) { fmt::print(stderr, "{}\n", readable(line)); };
+  return [](const std::string& line) {
+    const std::string text = readable(line) + "\n";
+    // Nobody may be listening.
+    [[maybe_unused]] const std::size_t written = std::fwrite(text.data(), 1, text.size(), stderr);
+  };
 }
 
 }  // namespace kvlane::cli

@@ -38,17 +38,16 @@ struct Row {
 // The namespaces of a shaped link go with this process, however it ends.
 class NotedSpaces {
  public:
-  explicit NotedSpaces(const live::ShapedPair& pair)
-      : slots_{note_unfinished(pair.prefill_space(), true),
-               note_unfinished(pair.decode_space(), true)} {}
+  NotedSpaces() = default;
   ~NotedSpaces() {
     for (const int slot : slots_) forget_unfinished(slot);
   }
   NotedSpaces(const NotedSpaces&) = delete;
   NotedSpaces& operator=(const NotedSpaces&) = delete;
+  void note(const std::string& space) { slots_.push_back(note_unfinished(space, true)); }
 
  private:
-  std::array<int, 2> slots_;
+  std::vector<int> slots_;
 };
 
 // Mean of a metric, or bytes of a lane, by name.
@@ -144,6 +143,13 @@ int sim_vs_live(const SimVsLive& wanted, const Arguments& arguments,
                 const LiveArguments& live_arguments, const Context& context) {
   live::LiveOptions options = live_arguments.options("compare", arguments, context);
   const live::Say say = say_on_stderr();
+  {
+    // What is wrong with the scenario is said before anything is made or measured.
+    Scenario asked = read_scenario(wanted.scenario, wanted.set, {context.preset_dir});
+    live::places_of(asked);
+    RunOptions any;
+    LiveRun::choose(asked, any, asked.warnings);
+  }
   if (options.compute == live::ComputeKind::automatic) {
     options.compute = live::choose_compute(options);
   }
@@ -164,12 +170,11 @@ int sim_vs_live(const SimVsLive& wanted, const Arguments& arguments,
     options.processors = {processors[0]};
     start.prefill_processors = {processors[1]};
   }
+  NotedSpaces spaces;
   std::optional<live::ShapedPair> shaped;
-  std::optional<NotedSpaces> spaces;
   std::string host = "127.0.0.1";
   if (wanted.shape) {
-    shaped.emplace(*wanted.shape);
-    spaces.emplace(*shaped);
+    shaped.emplace(*wanted.shape, [&](const std::string& space) { spaces.note(space); });
     start.enter = shaped->prefill_space();
     host = shaped->prefill_address();
     live::enter_space(shaped->decode_space());

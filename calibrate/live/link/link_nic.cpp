@@ -9,7 +9,7 @@ namespace kvlane::live {
 namespace {
 
 constexpr std::int64_t kPiece = 512;  // bytes of a row of an 8B model
-constexpr std::int64_t kLeastFetch = 64 << 10, kPush = 16 << 20;
+constexpr std::int64_t kLeastFetch = 64 << 10, kPush = kConstantsRoom;
 constexpr double kRest = 2e-3;  // between two operations of which the second finds both ends asleep
 constexpr double kMostCpu = 1e-6;       // what a NIC file may say
 constexpr double kLeastPieceUs = 0.02;  // pieces that cost nothing: 50 million a second

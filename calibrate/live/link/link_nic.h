@@ -29,6 +29,8 @@ struct LinkConstants {
   // Fetches that shared the line with the push would take twice as long.
   bool lane_priority() const { return fetch_under_push_us < 1.5 * fetch_us; }
 };
+// Bytes of the working set that measuring takes.
+inline constexpr std::int64_t kConstantsRoom = std::int64_t{16} << 20U;
 LinkConstants measure_constants(LinkProbe& probe);
 
 // Rate, efficiency, message rate, latency and costs of a NIC that takes as long. `line`: the rate

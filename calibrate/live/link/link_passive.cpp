@@ -10,6 +10,7 @@
 #include "calibrate/live/link/neighbour.h"
 #include "calibrate/live/role/choice.h"
 #include "calibrate/live/role/role.h"
+#include "calibrate/live/session/door.h"
 
 namespace kvlane::live {
 namespace {
@@ -70,24 +71,6 @@ std::int64_t size_of(const Session& session, const Config& given, const char* ke
   return size;
 }
 
-int accept_session(WallLoop& loop, Listener& listener) {
-  int fd = -1;
-  listener.on_session([&](int socket, const Hello&) {
-    if (fd >= 0) {
-      ::close(socket);
-      return;
-    }
-    fd = socket;
-    loop.stop();
-  });
-  loop.hold();
-  while (fd < 0) loop.run();
-  loop.release();
-  // Of the others that knock none is heard.
-  listener.on_session([](int socket, const Hello&) { ::close(socket); });
-  return fd;
-}
-
 // What was stated here must be alike; the rest is the peer's to choose.
 LinkOptions agree(Session& session, const LiveOptions& options, const LinkOptions& link) {
   Config own = {{"task", "calibrate link"}, {"--checksum", options.checksum ? "yes" : "no"}};
@@ -101,8 +84,8 @@ LinkOptions agree(Session& session, const LiveOptions& options, const LinkOption
   };
   add(kWorkingSetKey, link.working_set);
   add(kQueuesKey, link.queues);
-  const Config given =
-      shake_hands_passive(session, {options.secret, options.version}, own, theirs, options.connect);
+  const Config given = shake_hands_passive(session, {options.secret, options.version}, own, theirs,
+                                           std::min(options.connect, kAtTheDoor));
   LinkOptions agreed = link;
   const std::int64_t memory = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
   if (agreed.working_set == 0) {
@@ -193,10 +176,11 @@ void run_link_passive(const LiveOptions& options, const LinkOptions& link,
   WallLoop loop(kLinkSpin);
   Listener listener(loop, listen);
   say("listening " + listener.address().text());
+  Door door(loop, listener);
   std::unique_ptr<Session> admitted;
   LinkOptions agreed;
   while (!admitted) {
-    const int fd = accept_session(loop, listener);
+    const int fd = door.next();
     auto knocking = std::make_unique<Session>(
         loop, fd,
         Session::Options{options.lease, "the measuring end at " + peer_address(fd).text()});
@@ -209,6 +193,7 @@ void run_link_passive(const LiveOptions& options, const LinkOptions& link,
       say(error.what());
     }
   }
+  door.close();
   Session& session = *admitted;
   LinkEnd end(loop, kPassiveEnd, options, agreed, [&] { session.breathe(); });
   session.on_turn([&] { end.check(); });

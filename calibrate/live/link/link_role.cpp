@@ -68,7 +68,7 @@ struct LinkProbe::State {
     peer_done = in.get<std::uint64_t>();
     const auto peer_zero = in.get<std::int64_t>();
     const std::string host = in.get_text(256);
-    if (!in.done() || !(cpu >= 0) || peer_zero < 0 || peer_zero > kMostNs) {
+    if (!in.done() || !(cpu >= 0) || !std::isfinite(cpu) || peer_zero < 0 || peer_zero > kMostNs) {
       throw PeerError(session->peer() + " answered a command with something else");
     }
     if (!host_known) {

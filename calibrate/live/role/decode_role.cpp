@@ -20,6 +20,7 @@ constexpr int kPings = 64;
 // From the last word of the set-up to the arrival of the requests, at every role alike.
 constexpr Duration kLead = std::chrono::milliseconds(20);
 constexpr std::int32_t kMostIterations = 1 << 24;
+constexpr Duration kClocksApart = std::chrono::seconds(1);  // after they were aligned
 
 struct Peer {
   EndpointId endpoint;
@@ -52,6 +53,9 @@ struct DecodeRole::State {
   void connect(Peer& peer, const SocketAddress& address);
   void watch_end(Session& session);
   void measure_clocks();
+  // What the records of all roles say.
+  StrategyRun summarise(const StrategyOptions& strategy, const std::vector<RequestPlan>& plans,
+                        const std::vector<TraceRecord>& records, const TraceFor& trace);
 
   const Scenario& scenario;
   const LiveOptions& options;
@@ -61,6 +65,7 @@ struct DecodeRole::State {
   RoleEnd end;
   std::vector<std::unique_ptr<Peer>> peers;
   std::uint64_t runs = 0;
+  TimePoint run_zero{};
   bool closed = false;
 };
 
@@ -116,9 +121,15 @@ void DecodeRole::State::connect(Peer& peer, const SocketAddress& address) {
                  : session.peer() + " told of a push that failed in words that are none");
   });
   session.take_up(FrameKind::records, [this, &peer](std::span<const std::byte> body) {
-    const RecordBounds bounds{end.plans().size(), scenario.model.layers.size(),
-                              end.places.gpu_count, end.places.endpoint_names.size(),
-                              kMostIterations};
+    const Duration since = loop.clock() - run_zero;
+    const RecordBounds bounds{end.plans().size(),
+                              scenario.model.layers.size(),
+                              end.places.gpu_count,
+                              end.places.endpoint_names.size(),
+                              kMostIterations,
+                              TimePoint(-kClocksApart),
+                              TimePoint(since + kClocksApart),
+                              Bytes(static_cast<std::int64_t>(end.pool->size()))};
     if (peer.bad_records.empty()) peer.bad_records = decode_records(body, bounds, peer.records);
   });
 }
@@ -161,6 +172,28 @@ DecodeRole::~DecodeRole() {
   }
 }
 
+StrategyRun DecodeRole::State::summarise(const StrategyOptions& strategy,
+                                         const std::vector<RequestPlan>& plans,
+                                         const std::vector<TraceRecord>& records,
+                                         const TraceFor& trace) {
+  TraceSink* sink =
+      trace ? trace(strategy.name, end.places.gpu_names, end.places.endpoint_names) : nullptr;
+  MetricsCollector metrics(plans.size(), sink);
+  for (const TraceRecord& record : records) metrics.record(record);
+  struct NoTrace final : TraceSink {
+    void record(const TraceRecord&) override {}
+  } no_trace;
+  SimWorld rates(scenario, end.models, {}, no_trace);
+  StrategyRun run = strategy_run_of(
+      scenario, strategy, metrics, plans,
+      [&](EndpointId from, EndpointId to) { return rates.line_rate(from, to); },
+      [&](EndpointId from, EndpointId to) { return rates.latency(from, to); },
+      "a request never got its second token");
+  run.utilisation = utilisation_of(
+      records, end.places, [&](EndpointId e) { return rates.port(e); }, metrics.last_activity());
+  return run;
+}
+
 StrategyRun DecodeRole::run(const StrategyOptions& strategy, std::uint32_t seed,
                             const TraceFor& trace) {
   State& s = *state_;
@@ -193,6 +226,7 @@ StrategyRun DecodeRole::run(const StrategyOptions& strategy, std::uint32_t seed,
   }
   s.measure_clocks();
   const TimePoint zero = later(std::max(s.loop.clock(), s.loop.now()), kLead);
+  s.run_zero = zero;
   const std::int64_t loop_zero_ns = zero_ns(s.loop);
   const std::int64_t zero_ns = loop_zero_ns + zero.time_since_epoch().count() / 1000;
   for (const auto& peer : s.peers) {
@@ -229,22 +263,12 @@ StrategyRun DecodeRole::run(const StrategyOptions& strategy, std::uint32_t seed,
   }
   sort_records(records);
 
-  TraceSink* sink =
-      trace ? trace(strategy.name, end.places.gpu_names, end.places.endpoint_names) : nullptr;
-  MetricsCollector metrics(plans.size(), sink);
-  for (const TraceRecord& record : records) metrics.record(record);
-  struct NoTrace final : TraceSink {
-    void record(const TraceRecord&) override {}
-  } no_trace;
-  SimWorld rates(s.scenario, end.models, {}, no_trace);
-  StrategyRun run = strategy_run_of(
-      s.scenario, strategy, metrics, plans,
-      [&](EndpointId from, EndpointId to) { return rates.line_rate(from, to); },
-      [&](EndpointId from, EndpointId to) { return rates.latency(from, to); },
-      "a request never got its second token");
-  run.utilisation = utilisation_of(
-      records, end.places, [&](EndpointId e) { return rates.port(e); }, metrics.last_activity());
-  return run;
+  try {
+    return s.summarise(strategy, plans, records, trace);
+  } catch (const std::logic_error& error) {
+    // Each record was looked at; together they may still tell what cannot have been.
+    throw PeerError(fmt::format("the records of the roles do not fit together: {}", error.what()));
+  }
 }
 
 void DecodeRole::breathe() const {

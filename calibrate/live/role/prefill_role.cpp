@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <deque>
 #include <thread>
 
 #include "calibrate/live/role/choice.h"
 #include "calibrate/live/role/role.h"
 #include "calibrate/live/role/run_frames.h"
 #include "calibrate/live/role/wire_up.h"
+#include "calibrate/live/session/door.h"
 #include "sim/base/check.h"
 
 namespace kvlane::live {
@@ -20,8 +20,7 @@ namespace {
 
 constexpr Duration kForever = std::chrono::hours(24 * 30);
 constexpr std::int64_t kMostShiftNs = 30LL * 24 * 3600 * 1'000'000'000;
-constexpr std::size_t kMostWaiting = 16;
-constexpr Duration kAtTheDoor = std::chrono::seconds(10);  // for a word of the handshake
+constexpr std::int64_t kMostAheadNs = 60LL * 1'000'000'000;
 constexpr std::size_t kRecordsAFrame = 100'000;
 
 std::string value_of(const Config& config, const std::string& name) {
@@ -61,31 +60,12 @@ class PrefillRole {
     session_->close();
   }
 
-  ~PrefillRole() { turn_away(); }
-
  private:
-  void turn_away() {
-    for (const int fd : waiting_) ::close(fd);
-    waiting_.clear();
-  }
   // True when somebody is in. Who does not know the secret or has another scenario is refused with
   // a line, and the door stays open; but one that differs in what it was started with will not
   // come back otherwise, so that its refusal ends this role too.
   bool admit() {
-    // Who comes while another is at the door waits its turn.
-    listener_.on_session([&](int socket, const Hello&) {
-      if (waiting_.size() >= kMostWaiting) {
-        ::close(socket);
-        return;
-      }
-      waiting_.push_back(socket);
-      loop_.stop();
-    });
-    loop_.hold();
-    while (waiting_.empty()) loop_.run();
-    loop_.release();
-    const int fd = waiting_.front();
-    waiting_.pop_front();
+    const int fd = door_.next();
     Session::Options session_options;
     session_options.lease = options_.lease;
     session_options.peer = "decode at " + peer_address(fd).text();
@@ -100,8 +80,7 @@ class PrefillRole {
       session_.reset();
       return false;
     }
-    listener_.on_session(nullptr);
-    turn_away();
+    door_.close();
     const std::string instance = value_of(given_, "instance");
     std::size_t number = 0;
     const auto [end, problem] =
@@ -214,11 +193,13 @@ class PrefillRole {
     const std::int64_t own_zero = zero_ns(loop_);
     const std::int64_t shift = start->loop_zero_ns + start->peer_minus_own_ns - own_zero;
     const std::int64_t ahead = start->zero_ns - own_zero;
-    if (std::abs(shift) > kMostShiftNs || std::abs(ahead) > kMostShiftNs) {
+    const std::int64_t from_now = start->zero_ns - steady_ns();
+    if (std::abs(shift) > kMostShiftNs || std::abs(from_now) > kMostAheadNs) {
       throw PeerError(
-          fmt::format("{} starts {} ns from this role's start and its own lies {} ns "
-                      "from it; expected less than a month",
-                      session_->peer(), ahead, shift));
+          fmt::format("{} starts a run in {:.1f} s, and itself started {:.1f} s before this role; "
+                      "expected a start at once, and less than a month",
+                      session_->peer(), static_cast<double>(from_now) / 1e9,
+                      -static_cast<double>(shift) / 1e9));
     }
     // A time of the decode side's loop, as one of ours.
     end_->transport->set_clock(places_.decode, std::chrono::nanoseconds(shift));
@@ -250,9 +231,9 @@ class PrefillRole {
   const Places places_;
   WallLoop loop_{spin_of(compute_)};
   Listener listener_;
+  Door door_{loop_, listener_};
   Config given_;
   EndpointId here_;
-  std::deque<int> waiting_;  // sockets at the door
   std::unique_ptr<Session> session_;
   Nics nics_;
   Wire wire_;

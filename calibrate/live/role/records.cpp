@@ -61,8 +61,9 @@ std::string decode_records(std::span<const std::byte> bytes, const RecordBounds&
     const auto beyond = [](auto id, std::size_t limit) {
       return id.is_valid() && id.index() >= limit;
     };
-    const auto time_ok = [](TimePoint t) {
-      return t.time_since_epoch().count() > -kMostPs && t.time_since_epoch().count() < kMostPs;
+    const auto time_ok = [&](TimePoint t) {
+      return t.time_since_epoch().count() > -kMostPs && t.time_since_epoch().count() < kMostPs &&
+             t >= bounds.earliest && t <= bounds.latest;
     };
     const bool needs_request = r.kind < TraceKind::iteration || r.kind == TraceKind::selection ||
                                r.kind == TraceKind::local_blocks;
@@ -76,7 +77,7 @@ std::string decode_records(std::span<const std::byte> bytes, const RecordBounds&
         (r.kind == TraceKind::transfer && !(r.source.is_valid() && r.destination.is_valid())) ||
         ((r.kind == TraceKind::compute || r.kind == TraceKind::copy) && !r.gpu.is_valid()) ||
         !time_ok(r.begin) || !time_ok(r.end) || r.end < r.begin || r.bytes < Bytes(0) ||
-        r.mask < Bytes(0)) {
+        r.mask < Bytes(0) || r.bytes > bounds.most_bytes || r.mask > bounds.most_bytes) {
       return fmt::format("record {} of {} names what is not there", i, count);
     }
     records.push_back(r);

@@ -1,6 +1,7 @@
 #pragma once
 // Trace records of one process, on their way to the process that reports.
 
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ class ShiftedSink final : public TraceSink {
 struct RecordBounds {
   std::size_t requests = 0, layers = 0, gpus = 0, endpoints = 0;
   std::int32_t iterations = 0;
+  TimePoint earliest = TimePoint::min(), latest = TimePoint::max();
+  Bytes most_bytes{std::numeric_limits<std::int64_t>::max()};  // of one record
 };
 
 std::vector<std::byte> encode_records(std::span<const TraceRecord> records);

@@ -101,11 +101,15 @@ KernelTables time_work(const Scenario& scenario, const LiveOptions& options, Com
   }
   const auto layers = static_cast<std::uint32_t>(scenario.model.layers.size());
   for (int round = 0; round < kRounds; ++round) {
-    for (Piece& piece : pieces) {
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      Piece& piece = pieces[i];
       if (round >= piece.rounds) continue;
       Work work = piece.work;
       if (work.layer.is_valid() && work.layer.index() < layers) {
-        const LayerId other((work.layer.value() + static_cast<std::uint32_t>(round)) % layers);
+        // Another for each piece, too: those of the same kernels would find each other's operands
+        // in the caches.
+        const auto shift = static_cast<std::uint32_t>(round) + static_cast<std::uint32_t>(i);
+        const LayerId other((work.layer.value() + shift) % layers);
         const auto& specs = scenario.model.layers;
         if (specs[other.index()] == specs[work.layer.index()]) work.layer = other;
       }

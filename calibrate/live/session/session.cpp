@@ -14,6 +14,7 @@
 namespace kvlane::live {
 namespace {
 
+constexpr std::int64_t kMostPeerNs = std::int64_t{1} << 60U;  // of its steady clock
 constexpr std::size_t kHeadBytes = 8;  // body length, kind, magic
 constexpr std::uint8_t kMagic[3] = {'k', 'v', 'l'};
 constexpr std::uint32_t kMostBefore = 4096;  // bytes of a frame from someone who may be anybody
@@ -264,14 +265,17 @@ Session::ClockOffset Session::measure_clock(int rounds, Duration limit) {
   best.round_trip_ns = -1;
   for (int i = 0; i < rounds; ++i) {
     std::vector<std::byte> body;
-    Writer(body).put(steady_ns());
+    const std::int64_t asked = steady_ns();
+    Writer(body).put(asked);
     send(FrameKind::ping, body);
     const std::vector<std::byte> answer = wait(FrameKind::pong, limit);
     const std::int64_t back = steady_ns();
     Reader in(answer);
     const auto sent = in.get<std::int64_t>();
     const auto peer = in.get<std::int64_t>();
-    if (!in.done()) throw PeerError(options_.peer + " answered a ping with something else");
+    if (!in.done() || sent != asked || peer < 0 || peer > kMostPeerNs) {
+      throw PeerError(options_.peer + " answered a ping with something else");
+    }
     const std::int64_t round_trip = back - sent;
     if (best.round_trip_ns >= 0 && round_trip >= best.round_trip_ns) continue;
     best.round_trip_ns = round_trip;

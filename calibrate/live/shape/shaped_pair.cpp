@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -108,15 +109,25 @@ std::vector<std::string> tbf(const std::string& space, const std::string& device
 
 }  // namespace
 
-ShapedPair::ShapedPair(Bandwidth rate) {
+ShapedPair::ShapedPair(Bandwidth rate, const AboutToMake& about_to_make) {
   if (::geteuid() != 0) {
     throw OptionError("--shape makes network namespaces; expected root");
   }
   prefill_ = fmt::format("kvlane-{}-p", ::getpid());
   decode_ = fmt::format("kvlane-{}-d", ::getpid());
+  std::vector<std::string> made;
+  for (const std::string& space : {prefill_space(), decode_space()}) {
+    std::error_code error;
+    if (std::filesystem::exists(space, error)) {
+      throw RunError(fmt::format("--shape: there is a namespace {} already", space));
+    }
+  }
   try {
-    must({"ip", "netns", "add", prefill_});
-    must({"ip", "netns", "add", decode_});
+    for (const std::string& name : {prefill_, decode_}) {
+      if (about_to_make) about_to_make("/run/netns/" + name);
+      made.push_back(name);
+      must({"ip", "netns", "add", name});
+    }
     must({"ip", "link", "add", "kvlane0", "netns", prefill_, "type", "veth", "peer", "name",
           "kvlane1", "netns", decode_});
     const struct {
@@ -141,8 +152,7 @@ ShapedPair::ShapedPair(Bandwidth rate) {
                 "echo cubic > /proc/sys/net/ipv4/tcp_congestion_control"});
     }
   } catch (...) {
-    run_tool({"ip", "netns", "del", prefill_});
-    run_tool({"ip", "netns", "del", decode_});
+    for (const std::string& name : made) run_tool({"ip", "netns", "del", name});
     throw;
   }
 }

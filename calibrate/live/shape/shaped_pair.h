@@ -3,6 +3,7 @@
 // link of known speed on one machine. Needs root, `ip` and `tc` (package iproute2). Namespaces bear
 // this process's number; they are gone with the object.
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,7 +14,9 @@ namespace kvlane::live {
 class ShapedPair {
  public:
   // Throws RunError with the tool's own words; OptionError without root or tools.
-  explicit ShapedPair(Bandwidth rate);
+  // `about_to_make`: called with the path of each namespace before there is one.
+  using AboutToMake = std::function<void(const std::string& space)>;
+  explicit ShapedPair(Bandwidth rate, const AboutToMake& about_to_make = nullptr);
   ~ShapedPair();
   ShapedPair(const ShapedPair&) = delete;
   ShapedPair& operator=(const ShapedPair&) = delete;

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::array<char, 8> kMagic = {'k', 'v', 'l', 'a', 'n', 'e', 'L', '1'};
 constexpr std::size_t kMostFresh = 256;
+constexpr Duration kRest = std::chrono::milliseconds(100);
 constexpr Duration kHelloWithin = std::chrono::seconds(5);
 
 }  // namespace
@@ -71,18 +72,22 @@ Listener::Listener(WallLoop& loop, const SocketAddress& address) : loop_(loop) {
 
 Listener::~Listener() {
   while (!fresh_.empty()) drop(fresh_.begin()->first);
-  loop_.unwatch(fd_);
+  if (resting_) {
+    loop_.cancel(resting_);
+  } else {
+    loop_.unwatch(fd_);
+  }
   ::close(fd_);
 }
 
 void Listener::accept_all() {
   for (;;) {
     const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return;
-    if (fresh_.size() >= kMostFresh) {
-      ::close(fd);
-      continue;
+    if (fd < 0) {
+      if (errno == EMFILE || errno == ENFILE) rest();
+      return;
     }
+    if (fresh_.size() >= kMostFresh) drop(fresh_.begin()->first);
     prepare_socket(fd);
     auto fresh = std::make_unique<Fresh>();
     fresh->listener = this;
@@ -96,6 +101,20 @@ void Listener::accept_all() {
     loop_.watch(fd, EPOLLIN, *this);
     fresh_.emplace(fd, std::move(fresh));
   }
+}
+
+// No descriptor is left for who knocks: of those that have said nothing yet one goes, and the rest
+// waits until there may be some again.
+void Listener::rest() {
+  if (!fresh_.empty()) drop(fresh_.begin()->first);
+  if (resting_) return;
+  loop_.unwatch(fd_);
+  resting_ = loop_.schedule_after(kRest, {[](void* self, std::uint64_t) {
+                                            auto& listener = *static_cast<Listener*>(self);
+                                            listener.resting_ = {};
+                                            listener.loop_.watch(listener.fd_, EPOLLIN, listener);
+                                          },
+                                          this, 0});
 }
 
 void Listener::drop(int fd) {

@@ -58,12 +58,14 @@ class Listener final : public Pollable {
   };
   void accept_all();
   void drop(int fd);
+  void rest();
 
   WallLoop& loop_;
   int fd_ = -1;
   Accept session_;
   std::map<Token, Accept> streams_;
   std::map<int, std::unique_ptr<Fresh>> fresh_;
+  TimerId resting_;
 };
 
 }  // namespace kvlane::live
