@@ -14,7 +14,7 @@ from support import Case, ROOT
 FEW = ["--sizes", "4 KiB", "--fragments", "none", "--depths", "none", "--queues", "none", "--background", "none",
        "--working-set", "4 MiB"]
 SHORT = [*FEW, "--seconds", "5 ms"]
-LONG = [*FEW, "--seconds", "60 s"]
+LONG = [*(word.replace("4 MiB", "16 MiB") for word in FEW), "--seconds", "60 s"]
 
 
 class Link(Case):
@@ -159,6 +159,11 @@ class Link(Case):
                 (["--format", "xml"], "table, json, csv"),
                 (["--transport", "modeled"], "expected shm, tcp or rdma"),
                 (["--line", "25"], "--line"),
+                (["--line", "0 bps", "--nic", "x.yaml"], "expected 1 Mbps"),
+                (["--line", "1 Gbps"], "--line without --nic"),
+                ([*FEW, "--nic", "x.yaml"], "expected at least 16 MiB"),
+                (["--working-set", "1 TiB"], "of memory are free"),
+                (["--processors", "5000"], "--processors"),
                 (["--listen", "127.0.0.1:0", "--nic", "x.yaml"], "at the end that measures"),
                 (["--listen", "0.0.0.0:0"], "no secret"),
                 (["--peer", "nowhere"], "expected HOST:PORT")]:
