@@ -15,7 +15,7 @@ namespace kvlane::live {
 namespace {
 
 constexpr std::int64_t kMostPeerNs = std::int64_t{1} << 60U;  // of its steady clock
-constexpr std::size_t kHeadBytes = 8;  // body length, kind, magic
+constexpr std::size_t kHeadBytes = 8;                         // body length, kind, magic
 constexpr std::uint8_t kMagic[3] = {'k', 'v', 'l'};
 constexpr std::uint32_t kMostBefore = 4096;  // bytes of a frame from someone who may be anybody
 constexpr std::uint32_t kMostAfter = 64U << 20U;
