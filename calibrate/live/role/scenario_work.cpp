@@ -11,8 +11,9 @@
 namespace kvlane::live {
 namespace {
 
-constexpr int kRounds = 30;          // of work that takes little
-constexpr int kFewest = 4;           // and of work that takes long
+constexpr int kRounds = 30;  // of work that takes little
+constexpr int kFewest = 4;   // and of work that takes long
+constexpr std::uint32_t kLayersApart = 7;
 constexpr double kLongSeconds = 20;  // of one piece in all rounds
 
 bool of_prefill(WorkKind kind) {
@@ -106,9 +107,10 @@ KernelTables time_work(const Scenario& scenario, const LiveOptions& options, Com
       if (round >= piece.rounds) continue;
       Work work = piece.work;
       if (work.layer.is_valid() && work.layer.index() < layers) {
-        // Another for each piece, too: those of the same kernels would find each other's operands
-        // in the caches.
-        const auto shift = static_cast<std::uint32_t>(round) + static_cast<std::uint32_t>(i);
+        // Another for each piece, too, and rounds apart: those of the same kernels would find each
+        // other's operands in the caches.
+        const auto shift =
+            static_cast<std::uint32_t>(round) + static_cast<std::uint32_t>(i) * kLayersApart;
         const LayerId other((work.layer.value() + shift) % layers);
         const auto& specs = scenario.model.layers;
         if (specs[other.index()] == specs[work.layer.index()]) work.layer = other;
