@@ -335,6 +335,28 @@ TEST_CASE("large frames belong to those who are trusted") {
   CHECK(said.active == "");
 }
 
+TEST_CASE("an answer to another ping than ours does not set a clock") {
+  // Sent times that would make the round trip negative, or the clocks a second apart.
+  for (const std::int64_t shift : {std::int64_t{1} << 62U, -std::int64_t{1'000'000'000}}) {
+    play_both(
+        [](Session& session, WallLoop& loop) {
+          knock("s", kModel)(session, loop);
+          CHECK_THROWS_WITH_AS(session.measure_clock(16, kLimit),
+                               doctest::Contains("answered a ping with something else"), PeerError);
+          session.send(FrameKind::bye);
+        },
+        [shift](Session& session, WallLoop& loop) {
+          open_to("s", kModel)(session, loop);
+          std::vector<std::byte> body;
+          Writer out(body);
+          out.put(shift > 0 ? shift : steady_ns() + shift);
+          out.put(steady_ns());
+          session.send(FrameKind::pong, body);
+          session.wait(FrameKind::bye, kLimit);
+        });
+  }
+}
+
 TEST_CASE("clocks of one host are apart by no more than the error") {
   const Said said = play_both(
       [](Session& session, WallLoop& loop) {

@@ -201,6 +201,33 @@ TEST_CASE("records: a transfer without its ends is refused") {
   CHECK(decode_records(encode_records({&r, 1}), kBounds, read).empty());
 }
 
+TEST_CASE("records: times outside of the run and more bytes than there are end the peer") {
+  using std::chrono::seconds;
+  RecordBounds bounds = kBounds;
+  bounds.earliest = TimePoint(-seconds(1));
+  bounds.latest = TimePoint(seconds(10));
+  bounds.most_bytes = Bytes(1000);
+  TraceRecord good;
+  good.kind = TraceKind::transfer;
+  good.request = RequestId(1);
+  good.source = EndpointId(0);
+  good.destination = EndpointId(1);
+  good.begin = TimePoint(-seconds(1));
+  good.end = TimePoint(seconds(10));
+  good.bytes = good.mask = Bytes(1000);
+  std::vector<TraceRecord> read;
+  const auto refused = [&](const TraceRecord& r) {
+    return !decode_records(encode_records({&r, 1}), bounds, read).empty();
+  };
+  CHECK(!refused(good));
+  TraceRecord early = good, late = good, large = good, masked = good;
+  early.begin -= Duration(1);
+  late.end += Duration(1);
+  large.bytes = Bytes(1001);
+  masked.mask = Bytes(1001);
+  for (const TraceRecord& r : {early, late, large, masked}) CHECK(refused(r));
+}
+
 TEST_CASE("fragments: rows of one block take four bytes each") {
   std::vector<EpochFragment> rows;
   for (std::uint32_t i = 0; i < 1000; ++i) {
