@@ -162,6 +162,7 @@ int run_command(const Args& args, const Context& context) {
   std::optional<live::LiveOptions> live_options;
   if (live) live_options = live_arguments.options("run", arguments, context);
   if (live) live_options->changes = set;
+  if (live && role.empty()) live_options->ends_here = 2;
   const live::Say say = say_on_stderr();
   if (role == "prefill") {
     live::run_prefill_role(scenario, *live_options, live::parse_address(listen, "--listen"), say);

@@ -219,6 +219,7 @@ int sim_vs_live(const SimVsLive& wanted, const Arguments& arguments,
   const Result sim = run_scenario(scenario, sim_options);
 
   options.changes = changes;
+  options.ends_here = 2;
   start.words = {wanted.scenario};
   for (const std::string& change : changes)
     start.words.insert(start.words.end(), {"--set", change});

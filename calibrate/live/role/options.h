@@ -27,11 +27,12 @@ const char* to_string(ComputeKind kind);
 struct LiveOptions {
   TransportKind transport = TransportKind::automatic;
   ComputeKind compute = ComputeKind::automatic;
-  std::string secret;                           // empty: none, loopback only
-  std::string version;                          // of this program
-  std::vector<std::string> changes;             // to the scenario, beside its files
-  bool verify = false;                          // every byte of KV, where it arrives
-  bool checksum = false;                        // CRC-32 over every operation, below the port
+  std::string secret;                // empty: none, loopback only
+  std::string version;               // of this program
+  std::vector<std::string> changes;  // to the scenario, beside its files
+  int ends_here = 1;                 // that hold the scenario's KV in the memory of this host
+  bool verify = false;               // every byte of KV, where it arrives
+  bool checksum = false;             // CRC-32 over every operation, below the port
   Duration timeout = std::chrono::seconds(10);  // operations in flight and nothing moves
   Duration silence = std::chrono::minutes(5);   // of a decode role while the peers only compute
   Duration lease = std::chrono::seconds(5);     // nothing heard of a peer

@@ -205,7 +205,7 @@ RoleEnd::RoleEnd(WallLoop& l, const Scenario& s, const LiveOptions& o, ComputeKi
       models(make_cost_models(s)) {
   peer_names = places.endpoint_names;
   std::int64_t bytes = most_region_bytes(scenario, workload(0));
-  check_memory(bytes, 1);
+  check_memory(bytes, options.ends_here);
   pool = std::make_unique<Pool>(static_cast<std::size_t>(bytes));
   regions = std::make_unique<RegionTable>(*pool);
   transport = std::make_unique<LiveTransport>(loop, here, *regions,
