@@ -120,6 +120,18 @@ class Checked final : public calibrate::Backend {
   calibrate::CpuBackend inner_;
 };
 
+// Calls of SmolLM2-135M on one thread, with so many MiB for values and results.
+struct SmallCalls {
+  SmallCalls(std::size_t values_mib, std::size_t results_mib)
+      : values(values_mib << 20U), results(results_mib << 20U) {}
+  CostModel cost{plain_cpu(), shipped_model("smollm2-135m"), 1, false};
+  calibrate::HostMemory values, results;
+  calibrate::Operands operands{values.arena(), results.arena(), std::memcpy};
+  kernels::Cpu cpu{1};
+  calibrate::CpuBackend backend{operands, cpu};
+  WorkCalls calls{cost, backend, "fp32"};
+};
+
 }  // namespace
 
 TEST_CASE("the kernels of a piece of work cost what the cost model says") {
@@ -221,12 +233,8 @@ TEST_CASE("calls of every kind of work write finite numbers and indices in range
 }
 
 TEST_CASE("work of the same kernels has one call, whatever its numbers are") {
-  const CostModel cost(plain_cpu(), shipped_model("smollm2-135m"), 1, false);
-  const calibrate::HostMemory values(std::size_t{64} << 20U), results(std::size_t{64} << 20U);
-  calibrate::Operands operands(values.arena(), results.arena(), std::memcpy);
-  kernels::Cpu cpu(1);
-  calibrate::CpuBackend backend(operands, cpu);
-  WorkCalls calls(cost, backend, "fp32");
+  SmallCalls small(64, 64);
+  WorkCalls& calls = small.calls;
   Work work = work_of(WorkKind::decode_attention);
   const std::int64_t rows = work.attended_rows;
   const auto exact = calls.of(work);
@@ -237,19 +245,15 @@ TEST_CASE("work of the same kernels has one call, whatever its numbers are") {
   work.partition = 64;
   const auto packed = calls.of(work);
   CHECK(packed != exact);
-  work.attended_rows += work.batch * cost.model().layers[0].kv_heads;
+  work.attended_rows += work.batch * small.cost.model().layers[0].kv_heads;
   CHECK(calls.of(work) == packed);
   work.attended_rows *= 2;
   CHECK(calls.of(work) != packed);
 }
 
 TEST_CASE("without room calls are refused, and made anew once the others are forgotten") {
-  const CostModel cost(plain_cpu(), shipped_model("smollm2-135m"), 1, false);
-  const calibrate::HostMemory values(std::size_t{16} << 20U), results(std::size_t{6} << 20U);
-  calibrate::Operands operands(values.arena(), results.arena(), std::memcpy);
-  kernels::Cpu cpu(1);
-  calibrate::CpuBackend backend(operands, cpu);
-  WorkCalls calls(cost, backend, "fp32");
+  SmallCalls small(16, 6);
+  WorkCalls& calls = small.calls;
   CHECK_THROWS_AS(calls.of(work_of(WorkKind::decode_head)), calibrate::NoRoom);  // 113 MB of words
   calls.forget();
   std::int64_t tokens = 32;

@@ -10,6 +10,16 @@ fail() {
   exit 1
 }
 
+# await PATTERN FILE WHAT: until the file has such a line.
+await() {
+  tries=0
+  until grep -q "$1" "$2"; do
+    tries=$((tries + 1))
+    [ $tries -lt 300 ] || fail "$3"
+    sleep 0.1
+  done
+}
+
 # listen NAME WORDS...: a prefill role in the background; its process in $prefill, its address in $address.
 listen() {
   name=$1
@@ -17,12 +27,7 @@ listen() {
   : >/tmp/prefill.err
   $kvlane run $scenario --role prefill --listen 10.9.0.1:0 --compute modeled --verify "$@" 2>/tmp/prefill.err &
   prefill=$!
-  tries=0
-  until grep -q '^listening ' /tmp/prefill.err; do
-    tries=$((tries + 1))
-    [ $tries -lt 300 ] || fail "$name: the prefill role does not listen"
-    sleep 0.1
-  done
+  await '^listening ' /tmp/prefill.err "$name: the prefill role does not listen"
   address=$(sed -n 's/^listening //p' /tmp/prefill.err)
 }
 
@@ -48,12 +53,7 @@ hit() {
   $kvlane run $scenario --role decode --peer "$address" --only smartgen --compute modeled --verify "$@" \
     >/tmp/hit.out 2>/tmp/hit.err &
   decode=$!
-  tries=0
-  until grep -q 'transport rdma, compute modeled' /tmp/hit.err; do
-    tries=$((tries + 1))
-    [ $tries -lt 300 ] || fail "$signal $who: no connection"
-    sleep 0.1
-  done
+  await 'transport rdma, compute modeled' /tmp/hit.err "$signal $who: no connection"
   sleep 0.7
   if [ "$who" = prefill ]; then victim=$prefill other=$decode said=/tmp/hit.err; else victim=$decode other=$prefill said=/tmp/prefill.err; fi
   kill -s "$signal" $victim || fail "$signal $who: over before it was hit"

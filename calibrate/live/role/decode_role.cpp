@@ -7,11 +7,10 @@
 #include "calibrate/live/role/choice.h"
 #include "calibrate/live/role/role.h"
 #include "calibrate/live/role/run_frames.h"
-#include "calibrate/live/role/utilisation.h"
+#include "calibrate/live/role/summary.h"
 #include "calibrate/live/role/wire_up.h"
 #include "calibrate/live/socket/dial.h"
 #include "sim/base/check.h"
-#include "sim/metrics/collector.h"
 
 namespace kvlane::live {
 namespace {
@@ -53,9 +52,6 @@ struct DecodeRole::State {
   void connect(Peer& peer, const SocketAddress& address);
   void watch_end(Session& session);
   void measure_clocks();
-  // What the records of all roles say.
-  StrategyRun summarise(const StrategyOptions& strategy, const std::vector<RequestPlan>& plans,
-                        const std::vector<TraceRecord>& records, const TraceFor& trace);
 
   const Scenario& scenario;
   const LiveOptions& options;
@@ -172,28 +168,6 @@ DecodeRole::~DecodeRole() {
   }
 }
 
-StrategyRun DecodeRole::State::summarise(const StrategyOptions& strategy,
-                                         const std::vector<RequestPlan>& plans,
-                                         const std::vector<TraceRecord>& records,
-                                         const TraceFor& trace) {
-  TraceSink* sink =
-      trace ? trace(strategy.name, end.places.gpu_names, end.places.endpoint_names) : nullptr;
-  MetricsCollector metrics(plans.size(), sink);
-  for (const TraceRecord& record : records) metrics.record(record);
-  struct NoTrace final : TraceSink {
-    void record(const TraceRecord&) override {}
-  } no_trace;
-  SimWorld rates(scenario, end.models, {}, no_trace);
-  StrategyRun run = strategy_run_of(
-      scenario, strategy, metrics, plans,
-      [&](EndpointId from, EndpointId to) { return rates.line_rate(from, to); },
-      [&](EndpointId from, EndpointId to) { return rates.latency(from, to); },
-      "a request never got its second token");
-  run.utilisation = utilisation_of(
-      records, end.places, [&](EndpointId e) { return rates.port(e); }, metrics.last_activity());
-  return run;
-}
-
 StrategyRun DecodeRole::run(const StrategyOptions& strategy, std::uint32_t seed,
                             const TraceFor& trace) {
   State& s = *state_;
@@ -263,8 +237,12 @@ StrategyRun DecodeRole::run(const StrategyOptions& strategy, std::uint32_t seed,
   }
   sort_records(records);
 
+  struct NoTrace final : TraceSink {
+    void record(const TraceRecord&) override {}
+  } no_trace;
+  SimWorld rates(s.scenario, end.models, {}, no_trace);
   try {
-    return s.summarise(strategy, plans, records, trace);
+    return summarise(s.scenario, strategy, plans, records, end.places, rates, trace);
   } catch (const std::logic_error& error) {
     // Each record was looked at; together they may still tell what cannot have been.
     throw PeerError(fmt::format("the records of the roles do not fit together: {}", error.what()));

@@ -9,9 +9,8 @@
 #include "calibrate/live/role/choice.h"
 #include "calibrate/live/role/role.h"
 #include "calibrate/live/role/run_memory.h"
-#include "calibrate/live/role/utilisation.h"
+#include "calibrate/live/role/summary.h"
 #include "calibrate/live/transport/carrying_transport.h"
-#include "sim/metrics/collector.h"
 
 namespace kvlane::live {
 namespace {
@@ -163,19 +162,8 @@ StrategyRun SoloRole::run(const StrategyOptions& strategy, std::uint32_t seed,
 
   std::vector<TraceRecord> records = std::move(sink.list.records);
   sort_records(records);
-  TraceSink* next =
-      trace ? trace(strategy.name, s.places.gpu_names, s.places.endpoint_names) : nullptr;
-  MetricsCollector metrics(workload.requests().size(), next);
-  for (const TraceRecord& record : records) metrics.record(record);
-  SimWorld& sim = world.sim();
-  StrategyRun run = strategy_run_of(
-      s.scenario, strategy, metrics, deployment.requests(),
-      [&](EndpointId from, EndpointId to) { return sim.line_rate(from, to); },
-      [&](EndpointId from, EndpointId to) { return sim.latency(from, to); },
-      "a request never got its second token");
-  run.utilisation = utilisation_of(
-      records, s.places, [&](EndpointId e) { return sim.port(e); }, metrics.last_activity());
-  return run;
+  return summarise(s.scenario, strategy, deployment.requests(), records, s.places, world.sim(),
+                   trace);
 }
 
 std::int64_t SoloRole::verified_bytes() const { return state_->verified_bytes; }

@@ -23,6 +23,8 @@ extern char** environ;
 namespace kvlane::live {
 namespace {
 
+std::string space_of(const std::string& name) { return "/run/netns/" + name; }
+
 struct ToolResult {
   int status = -1;
   std::string said;
@@ -124,7 +126,7 @@ ShapedPair::ShapedPair(Bandwidth rate, const AboutToMake& about_to_make) {
   }
   try {
     for (const std::string& name : {prefill_, decode_}) {
-      if (about_to_make) about_to_make("/run/netns/" + name);
+      if (about_to_make) about_to_make(space_of(name));
       made.push_back(name);
       must({"ip", "netns", "add", name});
     }
@@ -167,8 +169,8 @@ ShapedPair::~ShapedPair() {
   }
 }
 
-std::string ShapedPair::prefill_space() const { return "/run/netns/" + prefill_; }
-std::string ShapedPair::decode_space() const { return "/run/netns/" + decode_; }
+std::string ShapedPair::prefill_space() const { return space_of(prefill_); }
+std::string ShapedPair::decode_space() const { return space_of(decode_); }
 
 void enter_space(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
